@@ -679,3 +679,19 @@ def walk_expr(expr: Expr) -> Iterator[Expr]:
         item = stack.pop()
         yield item
         stack.extend(reversed(subexpressions(item)))
+
+
+def postorder(expr: Expr) -> list[Expr]:
+    """Every distinct node under ``expr``, operands before what uses them; a shared node is listed once. Iterative."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(expr, False)]
+    while stack:
+        item, opened = stack.pop()
+        if opened:
+            order.append(item)
+        elif id(item) not in seen:
+            seen.add(id(item))
+            stack.append((item, True))
+            stack.extend((below, False) for below in reversed(subexpressions(item)))
+    return order
