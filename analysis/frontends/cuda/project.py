@@ -1,151 +1,151 @@
-"""A repository as the CUDA front end sees it: parsed files and a table of everything they declare.
+"""Loading a repository: read every file, parse it, table its declarations.
 
-Nothing is lowered here. Declarations keep their tree-sitter nodes; node offsets are offsets of the file on disk,
-because every rewrite before parsing is length-preserving.
+Postconditions of ``load_project``: every path is a key of ``files`` or stands in ``failures`` with the reason; tables
+are filled in order of (path, offset); nothing outside the root was read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from tree_sitter import Node, Tree
+from prelaunch.analysis.frontends.cuda.declarations import (
+    AliasDecl,
+    Declared,
+    Dropped,
+    FunctionDecl,
+    Macro,
+    ParsedFile,
+    Project,
+    RecordDecl,
+    Target,
+    VariableDecl,
+)
+from prelaunch.analysis.frontends.cuda.includes import Resolver, all_directives, reach, scan_macros
+from prelaunch.analysis.frontends.cuda.index import index_file
+from prelaunch.analysis.frontends.cuda.parse import parse_file
+from prelaunch.analysis.source import Source
 
-from prelaunch.analysis.source import Source, Span
+__all__ = [
+    "AliasDecl",
+    "Declared",
+    "Dropped",
+    "FunctionDecl",
+    "Limits",
+    "Macro",
+    "ParsedFile",
+    "Project",
+    "RecordDecl",
+    "Target",
+    "VariableDecl",
+    "load_project",
+    "project_from_text",
+]
 
-
-@dataclass(frozen=True, slots=True)
-class Macro:
-    """One ``#define``. ``params`` is None for object-like macros; the last is ``...`` when variadic.
-
-    ``body`` is the replacement text with comments and line splices removed; ``span`` covers the body in its file
-    (the spelling site), ``conditional`` says it sits inside an ``#if`` other than an include guard.
-    """
-
-    name: str
-    params: tuple[str, ...] | None
-    body: str
-    span: Span
-    conditional: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """Text that the tolerant pre-pass blanked although it may carry meaning (an ``#else`` branch, an unknown macro)."""
-
-    span: Span
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedFile:
-    """``code`` is what tree-sitter read: as long as ``source.data``, equal to it but for the rewritten characters."""
-
-    source: Source
-    code: bytes
-    tree: Tree
-    errors: tuple[Span, ...] = ()  # ERROR and MISSING nodes left after the pre-pass
-    dropped: tuple[Dropped, ...] = ()
-    includes: tuple[tuple[str, bool, int], ...] = ()  # (spelling, is <system>, offset)
-
-    def text(self, node: Node) -> str:
-        """The text of a node as parsed (rewritten characters read as blanks)."""
-        return self.code[node.start_byte : node.end_byte].decode("utf-8", "replace")
-
-    def span(self, node: Node) -> Span:
-        return self.source.span(node.start_byte, node.end_byte)
-
-
-Target = Literal["global", "device", "host", "host device"]
+SUFFIXES = frozenset(
+    (
+        *(".cu", ".cuh", ".hip", ".cuinc"),
+        *(".c", ".cc", ".cpp", ".cxx", ".c++", ".C"),
+        *(".h", ".hh", ".hpp", ".hxx", ".h++", ".inl", ".inc", ".tpp", ".ipp", ".impl"),
+    )
+)
+_SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__"})
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionDecl:
-    """A function definition (``body`` set) or declaration. Methods carry the qualified name of their ``record``.
+class Limits:
+    """Caps on what is read."""
 
-    ``node`` is the ``function_definition``/``declaration``; ``declarator`` its ``function_declarator``; ``template``
-    the enclosing ``template_declaration`` if any; ``specialisation`` the explicit arguments of ``f<1, float>(...)``.
-    ``specifiers`` holds the words before the name as written, after alias macros (``static __global__ void``).
-    """
-
-    name: str  # unqualified
-    qualified: str  # ns::Record::name
-    target: Target
-    file: ParsedFile
-    node: Node
-    declarator: Node
-    body: Node | None
-    parameters: tuple[Node, ...]
-    template: Node | None = None
-    record: str | None = None
-    specialisation: tuple[str, ...] = ()
-    confidence: str = "clean"  # "repaired: why" when ERROR/MISSING or dropped text lies inside
-
-    @property
-    def span(self) -> Span:
-        return self.file.span(self.node)
-
-    @property
-    def is_kernel(self) -> bool:
-        return self.target == "global"
+    file_bytes: int = 8 << 20
+    total_bytes: int = 256 << 20
+    files: int = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class RecordDecl:
-    """A struct, class or union definition, or an enum."""
-
-    name: str
-    qualified: str
-    kind: Literal["struct", "class", "union", "enum", "enum class"]
-    file: ParsedFile
-    node: Node
-    body: Node | None
-    template: Node | None = None
-    specialisation: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AliasDecl:
-    """``typedef T N;`` or ``using N = T;``: ``node`` is the whole declaration."""
-
-    name: str
-    qualified: str
-    file: ParsedFile
-    node: Node
-    template: Node | None = None
+def load_project(root: Path, paths: Sequence[Path] | None = None, *, limits: Limits | None = None) -> Project:
+    """Reads ``paths`` (relative to ``root`` or absolute), or every C++ and CUDA file under ``root``. Never raises on
+    what files contain; an unreadable file stands in ``failures``."""
+    limits = limits or Limits()
+    root = Path(os.path.realpath(root))
+    project = Project(str(root))
+    sources: dict[str, Source] = {}
+    total = 0
+    for path in discover(root) if paths is None else paths:
+        source = _read(root, path, limits, total, len(sources), project.failures)
+        if source is not None and source.path not in sources:
+            sources[source.path] = source
+            total += len(source.data)
+    return _build(project, [sources[path] for path in sorted(sources)])
 
 
-@dataclass(frozen=True, slots=True)
-class VariableDecl:
-    """A namespace-scope or static member variable. ``declarator`` is its (init) declarator in ``node``."""
-
-    name: str
-    qualified: str
-    file: ParsedFile
-    node: Node
-    declarator: Node
-    template: Node | None = None
+def project_from_text(text: str, path: str = "k.cu") -> Project:
+    """A project of one file held in memory."""
+    return _build(Project(""), [Source(path, text.encode("utf-8", "surrogateescape"))])
 
 
-@dataclass(slots=True)
-class Project:
-    """All files of a review and name lookup over them.
+def discover(root: Path) -> list[Path]:
+    """C++ and CUDA files under ``root`` by suffix, sorted; symlinked folders are not followed."""
+    found = []
+    for folder, names, files in os.walk(root, followlinks=False):
+        names[:] = sorted(n for n in names if n not in _SKIPPED_FOLDERS)
+        found += [Path(folder, name) for name in files if os.path.splitext(name)[1] in SUFFIXES]
+    return sorted(found)
 
-    Lookup by simple or qualified name, as seen from ``file``: declarations of the file itself first, then of the files
-    it includes (directly or not), then of the rest of the project; within each group in order of appearance.
-    """
 
-    root: str
-    files: dict[str, ParsedFile] = field(default_factory=dict)
-    functions: dict[str, list[FunctionDecl]] = field(default_factory=dict)  # by simple name
-    records: dict[str, list[RecordDecl]] = field(default_factory=dict)
-    aliases: dict[str, list[AliasDecl]] = field(default_factory=dict)
-    variables: dict[str, list[VariableDecl]] = field(default_factory=dict)
-    macros: dict[str, list[Macro]] = field(default_factory=dict)
-    failures: list[tuple[str, str]] = field(default_factory=list)  # (path, why it was not read)
-    reach: dict[str, tuple[str, ...]] = field(default_factory=dict)  # file -> files it includes, nearest first
+def _read(
+    root: Path, path: Path, limits: Limits, total: int, count: int, failures: list[tuple[str, str]]
+) -> Source | None:
+    absolute = path if path.is_absolute() else root / path
+    name = Path(os.path.relpath(absolute, root)).as_posix()
+    try:
+        real = Path(os.path.realpath(absolute, strict=True))
+        if not real.is_relative_to(root):
+            raise OSError("leads outside the repository")
+        if not real.is_file():
+            raise OSError("not a regular file")
+        size = real.stat().st_size
+        if size > limits.file_bytes:
+            raise OSError(f"{size} bytes, more than the {limits.file_bytes} read")
+        if total + size > limits.total_bytes or count >= limits.files:
+            raise OSError("the repository is larger than the limits")
+        return Source(name, real.read_bytes())
+    except (OSError, ValueError) as error:
+        failures.append((name, str(getattr(error, "strerror", None) or error)))
+        return None
 
-    def kernels(self) -> list[FunctionDecl]:
-        """Kernel definitions in order of (file, offset)."""
-        found = [f for group in self.functions.values() for f in group if f.is_kernel and f.body is not None]
-        return sorted(found, key=lambda f: (f.file.source.path, f.node.start_byte))
+
+def _build(project: Project, sources: list[Source]) -> Project:
+    for source in sources:
+        masked, found = all_directives(source.data)
+        for macro in scan_macros(source, masked, found):
+            project.macros.setdefault(macro.name, []).append(macro)
+    for source in sources:
+        project.files[source.path] = parse_file(source)
+    resolver = Resolver(project.files)
+    direct = {
+        path: tuple(
+            dict.fromkeys(
+                t
+                for spelling, system, _ in file.includes
+                if (t := resolver.resolve(spelling, system, path)) is not None
+            )
+        )
+        for path, file in project.files.items()
+    }
+    project.reach = reach(direct)
+    for file in project.files.values():
+        _add(project, file)
+    return project
+
+
+def _add(project: Project, file: ParsedFile) -> None:
+    found = index_file(file)
+    for function in found.functions:
+        project.functions.setdefault(function.name, []).append(function)
+    for record in found.records:
+        project.records.setdefault(record.name, []).append(record)
+    for alias in found.aliases:
+        project.aliases.setdefault(alias.name, []).append(alias)
+    for variable in found.variables:
+        project.variables.setdefault(variable.name, []).append(variable)

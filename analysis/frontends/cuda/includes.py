@@ -1,0 +1,119 @@
+"""Directives of one file as declarations: includes, macro definitions; and where an include leads inside a repository.
+
+Resolution never leaves the root: a target that, with symlinks resolved, lies outside is not found.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+
+from prelaunch.analysis.frontends.cuda.declarations import Macro
+from prelaunch.analysis.frontends.cuda.lexing import Directive, directives, mask
+from prelaunch.analysis.source import Source
+
+_INCLUDE = re.compile(rb'[ \t]*(?:"([^"\r\n]+)"|<([^>\r\n]+)>)')
+_DEFINE = re.compile(rb"[ \t]*([A-Za-z_]\w*)(\(([^)]*)\))?")
+_SPLICE = re.compile(rb"\\\r?\n|\\\r")
+_COMMON = ("include", "inc", "common", "Common", "common/inc", "src")
+
+
+def scan_includes(source: Source, found: Iterable[Directive]) -> tuple[tuple[str, bool, int], ...]:
+    """``(spelling, is <system>, offset)`` of each include with a literal target."""
+    result = []
+    for directive in found:
+        if directive.name in ("include", "include_next", "import"):
+            match = _INCLUDE.match(source.data, directive.argument)
+            if match:
+                spelling = (match.group(1) or match.group(2)).decode("utf-8", "replace")
+                result.append((spelling, match.group(1) is None, directive.start))
+    return tuple(result)
+
+
+def scan_macros(source: Source, masked: bytes, found: Iterable[Directive]) -> list[Macro]:
+    """``#define`` lines in order. ``masked`` is ``source.data`` with comments blanked and literals kept."""
+    result: list[Macro] = []
+    stack: list[bool] = []  # is each open #if a real condition, not an include guard
+    first = True
+    for directive in found:
+        if directive.name in ("if", "ifdef", "ifndef"):
+            stack.append(not (first and directive.name == "ifndef"))
+        elif directive.name == "endif" and stack:
+            stack.pop()
+        elif directive.name == "define":
+            macro = _macro(source, masked, directive, any(stack))
+            if macro is not None:
+                result.append(macro)
+        first = False
+    return result
+
+
+def _macro(source: Source, masked: bytes, directive: Directive, conditional: bool) -> Macro | None:
+    match = _DEFINE.match(masked, directive.argument, directive.end)
+    if match is None:
+        return None
+    params: tuple[str, ...] | None = None
+    if match.group(2) is not None:
+        text = _SPLICE.sub(b"", match.group(3)).decode("utf-8", "replace")
+        params = tuple(p.strip() for p in text.split(",")) if text.strip() else ()
+    raw = masked[match.end() : directive.end]
+    start = match.end() + len(raw) - len(raw.lstrip())
+    end = max(start, match.end() + len(raw.rstrip()))
+    body = _SPLICE.sub(b"", masked[start:end]).decode("utf-8", "replace").strip()
+    return Macro(match.group(1).decode(), params, body, source.span(start, end), conditional)
+
+
+def all_directives(data: bytes) -> tuple[bytes, list[Directive]]:
+    """``data`` with comments blanked, and its directives."""
+    masked = mask(data, literals=False)
+    return masked, list(directives(mask(data)))
+
+
+class Resolver:
+    """Finds include targets among the files of the project (``real`` maps repository path to canonical path)."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths = set(paths)
+        self._by_name: dict[str, list[str]] = {}
+        for path in sorted(self._paths):
+            self._by_name.setdefault(posixpath.basename(path), []).append(path)
+
+    def resolve(self, spelling: str, system: bool, origin: str) -> str | None:
+        """The file meant by ``spelling`` in ``origin``: own folder, include roots above, then a unique suffix."""
+        if spelling.startswith("/") or "\0" in spelling:
+            return None
+        folder = posixpath.dirname(origin)
+        candidates = [] if system else [posixpath.join(folder, spelling)]
+        base = folder
+        while True:
+            candidates += [posixpath.join(base, spelling)]
+            candidates += [posixpath.join(base, common, spelling) for common in _COMMON]
+            if not base:
+                break
+            base = posixpath.dirname(base)
+        for candidate in candidates:
+            path = posixpath.normpath(candidate)
+            if path in self._paths:
+                return path
+        tail = posixpath.normpath(spelling)
+        while tail.startswith("../"):
+            tail = tail[3:]
+        near = [p for p in self._by_name.get(posixpath.basename(tail), ()) if p == tail or p.endswith("/" + tail)]
+        return near[0] if len(near) == 1 else None
+
+
+def reach(direct: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Every file reachable from each file, nearest first (breadth first); cycles are harmless."""
+    result = {}
+    for path in direct:
+        order = dict.fromkeys(direct[path])
+        queue = list(order)
+        for item in queue:
+            for following in direct.get(item, ()):
+                if following not in order:
+                    order[following] = None
+                    queue.append(following)
+        order.pop(path, None)
+        result[path] = tuple(order)
+    return result
