@@ -143,9 +143,7 @@ def _walk(root: Path, start: Path) -> Iterable[str]:
             yield Path(folder, name).relative_to(root).as_posix()
 
 
-def _in_folder(
-    root: Path, folder: str, names: list[str], skipped: list[Skipped], vendored: bool
-) -> Iterable[str]:
+def _in_folder(root: Path, folder: str, names: list[str], skipped: list[Skipped], vendored: bool) -> Iterable[str]:
     prefix = "" if folder == "." else folder + "/"
     below = PurePosixPath(prefix).parts
     left_out: Counter[str] = Counter()
