@@ -175,7 +175,7 @@ def _parts(stmt: Stmt) -> list[tuple[str, Block]]:
             return [("", then), *([("else", orelse)] if orelse.stmts else [])]
         case Loop(test=test, body=body, step=step):
             order = [("test", test), ("body", body), ("step", step)]
-            return [("body" if word == "body" else word, block) for word, block in order if block.stmts]
+            return [(word, block) for word, block in order if block.stmts]
         case Call(body=body):
             return [("", body)]
     return []

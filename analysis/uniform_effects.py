@@ -1,0 +1,70 @@
+"""Parts of uniformity that look at single statements: what a kernel writes, and what a warp exchange returns."""
+
+from __future__ import annotations
+
+from prelaunch.analysis.kernel import Async, Atomic, Case, Collective, Kernel, Mma, Opaque, Space, Store, operands, walk
+from prelaunch.analysis.launch import Launch
+from prelaunch.analysis.levels import Dims, Level, Value, Why
+
+
+class Written:
+    """Which objects a kernel may write, plainly or by atomics, through known and unknown pointers."""
+
+    def __init__(self, kernel: Kernel, launch: Launch | None) -> None:
+        self.plain: set[str] = set()
+        self.atomic: set[str] = set()
+        self.unknown: set[Space] = set()
+        self.objects = {item.id: item for item in kernel.objects}
+        for stmt in walk(kernel.body):
+            if isinstance(stmt, (Store, Atomic)):
+                self._note(stmt.cases, stmt.space, isinstance(stmt, Atomic) or stmt.order != "weak")
+            elif isinstance(stmt, Async) and stmt.dst is not None:
+                self._note(stmt.dst_cases, "generic", True)
+            elif isinstance(stmt, Mma) and stmt.op == "store":
+                self._note(stmt.cases, "generic", False)
+            elif isinstance(stmt, Opaque) and "memory" in stmt.touches:
+                self.unknown.add("generic")
+        self._alias(kernel, launch)
+
+    def _note(self, cases: tuple[Case, ...], space: Space, unordered: bool) -> None:
+        names = {case.object for case in cases}
+        (self.atomic if unordered else self.plain).update(names)
+        if not cases:
+            self.unknown.add(space)
+
+    def _alias(self, kernel: Kernel, launch: Launch | None) -> None:
+        for relation in launch.relations if launch is not None else ():
+            if relation.kind == "overlaps" and relation.other is not None:
+                both = {relation.argument, relation.other}
+                names = {p.object for p in kernel.params if p.formal in both and p.object is not None}
+                if names & (self.plain | self.atomic):
+                    self.atomic |= names
+
+    def by(self, name: str) -> str:
+        """ "" (never), "plain" (by plain stores to this object only) or "any"."""
+        item = self.objects.get(name)
+        if item is None or item.volatile or name in self.atomic:
+            return "any"
+        if "generic" in self.unknown or item.space in self.unknown:
+            return "" if item.space in ("constant", "param") else "any"
+        return "plain" if name in self.plain else ""
+
+
+def exchanged(stmt: Collective, found: list[Value], dims: Dims) -> Value:
+    """Level of a warp-wide exchange's result."""
+    index = {id(expr): value for expr, value in zip(operands(stmt), found, strict=True)}
+    args = [index[id(arg)] for arg in stmt.args]
+    why = Why("result of a warp exchange", stmt.span, args[0].why if args else None)
+    level = Level.THREAD
+    if stmt.op.startswith("shfl"):
+        value, lane = args
+        width = index[id(stmt.width)].const if stmt.width is not None else 32
+        if value.level <= Level.WARP:
+            level = value.level
+        elif stmt.op == "shfl.idx" and lane.level <= Level.WARP and width == 32:
+            level = Level.WARP
+    elif stmt.op in ("vote.any", "vote.all"):
+        level = min(args[0].level, Level.WARP)
+    elif stmt.op in ("vote.ballot", "match.all") or stmt.op.startswith("reduce"):
+        level = Level.WARP
+    return Value(dims.collapse(level), why)

@@ -1,0 +1,419 @@
+"""The walk behind ``uniformity``: one round over a structured body, repeated by the caller until levels stand still."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from prelaunch.analysis.check import cases_of
+from prelaunch.analysis.kernel import (
+    Assign,
+    Async,
+    Atomic,
+    Barrier,
+    Block,
+    Break,
+    Call,
+    Collective,
+    Const,
+    Continue,
+    Exit,
+    Expr,
+    If,
+    Intrinsic,
+    Kernel,
+    Load,
+    Loop,
+    Mma,
+    Opaque,
+    Return,
+    Scalar,
+    Stmt,
+    Store,
+    defined,
+    operands,
+    walk,
+)
+from prelaunch.analysis.launch import Launch
+from prelaunch.analysis.levels import (
+    GRID_VALUE,
+    Dims,
+    Key,
+    Level,
+    Value,
+    Why,
+    constant,
+    evaluate,
+    join,
+    raised,
+)
+from prelaunch.analysis.uniform_effects import Written, exchanged
+
+Env = dict[Key, Value]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cause:
+    """A construct that decides which threads execute a statement: ``stmt`` is an If, a Loop, or a jump that some take
+    past the statement; ``level`` how far apart the decision is, ``why`` what makes it differ."""
+
+    stmt: Stmt
+    level: Level
+    why: Why | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Control:
+    """Decisions above a statement that are not the grid's, outermost first; those of exited threads do not count."""
+
+    causes: tuple[Cause, ...] = ()
+
+    @property
+    def level(self) -> Level:
+        return max((cause.level for cause in self.causes), default=Level.GRID)
+
+    def worst(self) -> Cause | None:
+        """The outermost of the most divergent causes."""
+        return next((cause for cause in self.causes if cause.level == self.level), None)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A construct being walked. ``jumps``: by which some threads have already left for its end."""
+
+    stmt: Stmt
+    level: Level = Level.GRID
+    why: Why | None = None
+    label: int | None = None
+    jumps: list[Cause] = field(default_factory=list)
+    arrivals: list[Env] = field(default_factory=list)
+    breaks: list[Env] = field(default_factory=list)
+
+
+class UniformityWalk:
+    def __init__(self, kernel: Kernel, launch: Launch | None, params: dict[int, int]) -> None:
+        self.kernel = kernel
+        self.dims = Dims.of(kernel, launch)
+        self.written = Written(kernel, launch)
+        self.local = {item.id for item in kernel.objects if item.space == "local"}
+        self.heads: dict[int, Env] = {}
+        self.exits: dict[int, Cause] = {}
+        self.assigned: dict[int, tuple[Key, ...]] = {}
+        self.entry: Env = dict.fromkeys(self.local, GRID_VALUE)
+        for param in kernel.params:
+            self.entry[param.var.id] = Value(Level.GRID)
+            argument = launch.args[param.formal] if launch is not None and param.formal < len(launch.args) else None
+            if param.var.id in params:
+                self.entry[param.var.id] = constant(params[param.var.id])
+            elif isinstance(argument, Const) and _integral(param.var.type) and param.offset == 0:
+                self.entry[param.var.id] = constant(argument.value)
+        self.reset()
+
+    def reset(self) -> None:
+        self.changed = False
+        self.values: dict[int, Value] = {}
+        self.controls: dict[int, Control] = {}
+        self.worst: Env = {}
+        self.assumed: set[str] = set()
+        self.frames: list[_Frame] = []
+
+    def round(self) -> bool:
+        """One walk over the kernel; True while something moved."""
+        self.reset()
+        self.block(self.kernel.body, dict(self.entry))
+        return self.changed
+
+    def eval(self, expr: Expr, env: Env) -> Value:
+        fresh: dict[int, Value] = {}
+        value = evaluate(expr, env, self.dims, fresh)
+        for key, item in fresh.items():
+            known = self.values.get(key)
+            self.values[key] = item if known is None or known.const == item.const else join(known, item)
+        return value
+
+    def control(self) -> Control:
+        causes: list[Cause] = []
+        for frame in self.frames:
+            causes.append(Cause(frame.stmt, frame.level, frame.why))
+            causes += frame.jumps
+        return Control(tuple(cause for cause in causes if cause.level > Level.GRID))
+
+    def set(self, env: Env, key: Key, value: Value) -> None:
+        env[key] = value
+        known = self.worst.get(key)
+        if known is None or value.level > known.level:
+            self.worst[key] = value
+
+    # --- statements -------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block, env: Env) -> Env | None:
+        """Environment at the end of ``block``, None when the end is not reached; ``env`` is consumed."""
+        if block.label is not None:
+            return self.scope(block, block.label, block.stmts, env)
+        return self.sequence(block.stmts, env)
+
+    def sequence(self, stmts: tuple[Stmt, ...], env: Env) -> Env | None:
+        current: Env | None = env
+        for stmt in stmts:
+            if current is None:
+                break
+            current = self.stmt(stmt, current)
+        return current
+
+    def scope(self, stmt: Stmt, label: int, stmts: tuple[Stmt, ...], env: Env) -> Env | None:
+        frame = _Frame(stmt, label=label)
+        self.controls[id(stmt)] = self.control()
+        self.frames.append(frame)
+        end = self.sequence(stmts, env)
+        self.frames.pop()
+        return _meet(end, frame)
+
+    def stmt(self, stmt: Stmt, env: Env) -> Env | None:
+        if isinstance(stmt, Block):
+            return self.block(stmt, env)
+        if isinstance(stmt, Call):
+            return self.scope(stmt, stmt.label, stmt.body.stmts, env)
+        if isinstance(stmt, Loop):
+            return self.loop(stmt, env)
+        if isinstance(stmt, If):
+            return self.branch(stmt, env)
+        self.controls[id(stmt)] = control = self.control()
+        if isinstance(stmt, (Break, Continue, Return)):
+            self.jump(stmt, env)
+            return None
+        if isinstance(stmt, Exit):
+            return None
+        found = [self.eval(expr, env) for expr in operands(stmt)]
+        for case in cases_of(stmt):
+            self.eval(case.offset, env)
+        self.effect(stmt, found, control, env)
+        return env
+
+    def branch(self, stmt: If, env: Env) -> Env | None:
+        self.controls[id(stmt)] = self.control()
+        cond = self.eval(stmt.cond, env)
+        if cond.const is not None:
+            return self.block(stmt.then if cond.const else stmt.orelse, env)
+        why = Why("branch", stmt.cond.span, cond.why)
+        self.frames.append(_Frame(stmt, cond.level, why))
+        then = self.block(stmt.then, dict(env))
+        orelse = self.block(stmt.orelse, env)
+        frame = self.frames.pop()
+        if then is None or orelse is None:
+            return then if orelse is None else orelse
+        return _merge(then, orelse, cond.level, frame.why)
+
+    def loop(self, stmt: Loop, env: Env) -> Env | None:
+        self.controls[id(stmt)] = self.control()
+        keys = self.keys(stmt)
+        head = self.heads.setdefault(stmt.label, {})
+        for key in keys:
+            if key in head:
+                env[key] = _widened(join(env[key], head[key]) if key in env else head[key])
+        known = self.exits.get(id(stmt))
+        frame = _Frame(stmt, *((known.level, known.why) if known else (Level.GRID, None)), stmt.label)
+        self.frames.append(frame)
+        leaving: Env | None = None
+        current: Env | None = env
+        if stmt.test_first:
+            current, leaving = self.test(stmt, current)
+        if current is not None:
+            current = self.block(stmt.body, current)
+        current = _meet(current, frame)
+        frame.jumps.clear()
+        if current is not None:
+            current = self.block(stmt.step, current)
+        if not stmt.test_first:
+            current, leaving = self.test(stmt, current)
+        self.back(head, keys, current)
+        self.frames.pop()
+        for other in frame.breaks:
+            leaving = other if leaving is None else _merge(leaving, other, Level.GRID, None)
+        cause = self.exits.get(id(stmt))
+        if leaving is not None and cause is not None:
+            _raise(leaving, keys, cause)
+        return leaving
+
+    def test(self, stmt: Loop, env: Env | None) -> tuple[Env | None, Env | None]:
+        """Environments that stay in the loop and that leave it at its test."""
+        if env is not None:
+            env = self.block(stmt.test, env)
+        if env is None:
+            return None, None
+        cond = self.eval(stmt.cond, env)
+        if cond.const is not None:
+            return (env, None) if cond.const else (None, env)
+        self.leave(stmt, cond.level, Why("loop condition", stmt.cond.span, cond.why))
+        return dict(env), env
+
+    def leave(self, loop: Loop, level: Level, why: Why | None) -> None:
+        known = self.exits.get(id(loop))
+        if known is None or level > known.level:
+            self.exits[id(loop)] = Cause(loop, level, why)
+            self.changed = True
+
+    def back(self, head: Env, keys: tuple[Key, ...], env: Env | None) -> None:
+        for key in keys:
+            if env is None or key not in env:
+                continue
+            old = head.get(key)
+            new = env[key] if old is None else _widened(join(old, env[key]))
+            if old is None or _shape(old) != _shape(new):
+                self.changed = True
+                head[key] = new
+
+    def keys(self, loop: Loop) -> tuple[Key, ...]:
+        """Variables and local objects a loop may change."""
+        if id(loop) not in self.assigned:
+            found: dict[Key, None] = {}
+            for stmt in walk(loop):
+                found.update(dict.fromkeys(var.id for var in defined(stmt)))
+                if isinstance(stmt, (Store, Async, Mma, Opaque, Atomic)):
+                    found.update(dict.fromkeys(self.targets(stmt)))
+            self.assigned[id(loop)] = tuple(found)
+        return self.assigned[id(loop)]
+
+    def targets(self, stmt: Stmt) -> tuple[str, ...]:
+        """Local objects a statement may write."""
+        cases = stmt.dst_cases if isinstance(stmt, Async) else cases_of(stmt)
+        if cases:
+            return tuple(case.object for case in cases if case.object in self.local)
+        if isinstance(stmt, (Store, Atomic)) and stmt.space not in ("generic", "local"):
+            return ()
+        if isinstance(stmt, Opaque) and "memory" not in stmt.touches:
+            return ()
+        return tuple(sorted(self.local))
+
+    def jump(self, stmt: Break | Continue | Return, env: Env) -> None:
+        level, why = Level.GRID, None
+        for depth in range(len(self.frames) - 1, -1, -1):
+            frame = self.frames[depth]
+            target = frame.label == stmt.label
+            own = () if target else (Cause(frame.stmt, frame.level, frame.why),)
+            for cause in (*own, *frame.jumps):
+                if cause.level > level:
+                    level, why = cause.level, cause.why
+            if isinstance(frame.stmt, Loop) and not (target and isinstance(stmt, Continue)):
+                self.leave(frame.stmt, level, why)
+                if not target:
+                    _raise(env, self.keys(frame.stmt), self.exits[id(frame.stmt)])
+            if target:
+                if isinstance(stmt, Break) and isinstance(frame.stmt, Loop):
+                    frame.breaks.append(env)
+                else:
+                    frame.arrivals.append(env)
+                    frame.jumps.append(Cause(stmt, level, why))
+                return
+
+    # --- effects ----------------------------------------------------------------------------------------------------
+
+    def effect(self, stmt: Stmt, found: list[Value], control: Control, env: Env) -> None:
+        match stmt:
+            case Assign(var=var):
+                value = found[0]
+                cause = Why(var.name, stmt.span, value.why) if var.name and value.level > Level.GRID else value.why
+                self.set(env, var.id, _renamed(value, cause))
+            case Load():
+                for var in stmt.vars:
+                    self.set(env, var.id, self.loaded(stmt, found[0], control, env))
+            case Store():
+                self.stored(stmt, found, control, env)
+            case Collective():
+                for var in stmt.vars:
+                    self.set(env, var.id, exchanged(stmt, found, self.dims))
+            case Barrier(var=var, pred=pred) if var is not None and pred is not None:
+                shared = min(self.value(pred), Level.BLOCK) if stmt.reduce != "count" else Level.BLOCK
+                self.set(env, var.id, Value(shared, Why("block-wide reduction", stmt.span)))
+            case Intrinsic() | Atomic() | Opaque() | Async() | Mma():
+                text = f"not modelled: {stmt.reason}" if isinstance(stmt, Opaque) else _RESULTS[type(stmt)]
+                unknown = Value(Level.THREAD, Why(text, stmt.span))
+                for var in defined(stmt):
+                    self.set(env, var.id, unknown)
+                if not isinstance(stmt, Intrinsic) and not (isinstance(stmt, Mma) and stmt.op == "load"):
+                    for name in self.targets(stmt):
+                        self.set(env, name, unknown)
+
+    def value(self, expr: Expr) -> Level:
+        return self.values[id(expr)].level
+
+    def stored(self, stmt: Store, found: list[Value], control: Control, env: Env) -> None:
+        top = max(found, key=lambda v: v.level)
+        for name in self.targets(stmt):
+            content = Value(top.level if stmt.cases else Level.THREAD, Why(name, stmt.span, top.why))
+            self.set(env, name, join(env.get(name, GRID_VALUE), content))
+
+    def loaded(self, stmt: Load, address: Value, control: Control, env: Env) -> Value:
+        why = Why("value loaded", stmt.span, address.why)
+        if not stmt.cases:
+            unwritten = stmt.space in ("constant", "param")
+            return Value(address.level if unwritten else Level.THREAD, why)
+        level = address.level
+        for case in stmt.cases:
+            level = max(level, self.content(case.object, stmt, address, control, env))
+        return Value(self.dims.collapse(level), why)
+
+    def content(self, name: str, stmt: Load, address: Value, control: Control, env: Env) -> Level:
+        if name in self.local:
+            return env[name].level if name in env else Level.THREAD
+        item = self.written.objects.get(name)
+        own = Level.BLOCK if item is not None and item.space == "shared" else Level.GRID
+        writes = self.written.by(name)
+        if not writes:
+            return own
+        if writes == "any" or own != Level.BLOCK or stmt.order != "weak":
+            return Level.THREAD
+        shared = max(Level.BLOCK, address.level, control.level)
+        if shared < Level.THREAD:
+            self.assumed.add(f"{item.name if item else name} is free of data races")
+        return shared
+
+
+_RESULTS = {
+    Intrinsic: "result of a call",
+    Atomic: "result of an atomic",
+    Async: "asynchronous copy",
+    Mma: "matrix fragment",
+}
+
+
+def _integral(kind: object) -> bool:
+    return isinstance(kind, Scalar) and kind.is_integer
+
+
+def _shape(value: Value) -> tuple[object, ...]:
+    return value.level, value.low, value.high, value.zeros, value.lane
+
+
+def _renamed(value: Value, why: Why | None) -> Value:
+    """A fresh value: its identity is that of an assignment."""
+    return Value(value.level, why, value.low, value.high, value.zeros, value.lane, value.lanes)
+
+
+def _widened(value: Value) -> Value:
+    """Ranges do not survive a loop's back edge unless nothing changed."""
+    if value.low is None or value.const is not None:
+        return value
+    return Value(value.level, value.why, None, None, value.zeros, value.lane)
+
+
+def _merge(a: Env, b: Env, level: Level, why: Why | None) -> Env:
+    for key, value in b.items():
+        mine = a.get(key)
+        if mine is not value:
+            a[key] = raised(value, level, why) if mine is None else join(mine, value, level, why)
+    return a
+
+
+def _meet(end: Env | None, frame: _Frame) -> Env | None:
+    """Join of the fall-through and the jumps to the end of ``frame``'s construct."""
+    cause = max(frame.jumps, key=lambda c: c.level, default=None)
+    for env in frame.arrivals:
+        level, why = (cause.level, cause.why) if cause is not None else (Level.GRID, None)
+        end = env if end is None else _merge(end, env, level, why)
+    frame.arrivals.clear()
+    return end
+
+
+def _raise(env: Env, keys: tuple[Key, ...], cause: Cause) -> None:
+    for key in keys:
+        if key in env:
+            env[key] = raised(env[key], cause.level, cause.why)
