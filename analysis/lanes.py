@@ -46,7 +46,7 @@ def _binary_lanes(op: str, a: Lanes, b: Lanes) -> Lanes | None:
     if op in ("div", "rem"):
         if (b == 0).any():
             return None
-        quotient = np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+        quotient: Lanes = np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
         return quotient if op == "div" else a - quotient * b
     if op in ("shl", "shr"):
         if (b < 0).any() or (b > 31).any() or (op == "shl" and int(b.max()) > 30):
