@@ -108,7 +108,7 @@ def _pooled(
                 except Exception as error:
                     yield Failed(describe(error))
         finally:
-            pool.stop()
+            pool.stop()  # type: ignore[no-untyped-call]  # pebble leaves it unannotated
 
 
 def _begin(start: Callable[[], Any], memory: int) -> None:

@@ -12,7 +12,6 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from prelaunch.analysis import finding, kernel, launch, source, trace
@@ -26,10 +25,15 @@ _CLASSES: dict[str, type] = {
 }
 
 
-@cache
-def fields(cls: type) -> tuple[tuple[str, bool], ...]:
-    """(name, is it a constructor argument) of the public fields, in order of the rows."""
-    return tuple((f.name, f.init) for f in dataclasses.fields(cls) if not f.name.startswith("_"))
+_FIELDS = {
+    kind: tuple((f.name, f.init) for f in dataclasses.fields(cls) if not f.name.startswith("_"))
+    for kind, cls in _CLASSES.items()
+}
+
+
+def fields(kind: str) -> tuple[tuple[str, bool], ...]:
+    """(name, is it a constructor argument) of the public fields of a class, in the order of its rows."""
+    return _FIELDS[kind]
 
 
 def digest_of(*words: str) -> str:
@@ -47,15 +51,15 @@ def dump(root: Any) -> Json:
     interned: dict[str, int] = {}
     done: dict[int, int] = {}
 
-    def refer(node: object) -> Json:
+    def refer(node: Any) -> Json:
         return {"#": done[id(node)]}
 
-    stack: list[tuple[object, bool]] = [(node, False) for node in _nodes(root)]
+    stack: list[tuple[Any, bool]] = [(node, False) for node in _nodes(root)]
     while stack:
         node, ready = stack.pop()
         if id(node) in done:
             continue
-        values = [getattr(node, name) for name, _ in fields(type(node))]
+        values = [getattr(node, name) for name, _ in fields(type(node).__name__)]
         if not ready:
             stack.append((node, True))
             stack.extend((child, False) for value in reversed(values) for child in reversed(_nodes(value)))
@@ -76,7 +80,7 @@ def load(data: Any) -> Any:
         for kind, *values in data["nodes"]:
             cls = _CLASSES[kind]
             decoded = [_decode(value, made) for value in values]
-            pairs = zip(fields(cls), decoded, strict=True)
+            pairs = zip(fields(kind), decoded, strict=True)
             made.append(cls(**{name: value for (name, init), value in pairs if init}))
         return _decode(data["root"], made)
     except (KeyError, TypeError, IndexError, AttributeError) as error:

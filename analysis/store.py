@@ -25,7 +25,6 @@ from prelaunch.analysis import serial
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Judgement
 from prelaunch.analysis.rules.base import Rule
-from prelaunch.analysis.source import Span
 
 _KEPT_ENGINES = 3
 
@@ -56,7 +55,7 @@ def engine() -> str:
 def facts_digest(facts: Facts) -> str:
     """Digest of kernel and launches, spans included, and of the text those spans cover."""
     data = serial.dump((facts.kernel, *facts.launches))
-    names = [name for name, _ in serial.fields(Span)]
+    names = [name for name, _ in serial.fields("Span")]
     spans = (dict(zip(names, row[1:], strict=True)) for row in data["nodes"] if row[0] == "Span")
     texts = _covered([(s["file"], s["start"], s["end"]) for s in spans], facts)
     return serial.digest_of(serial.canonical(data), *texts)

@@ -46,7 +46,7 @@ def allows(source: Source) -> list[Allow]:
     found = []
     for match in _ALLOW.finditer(source.data) if b"prelaunch:" in source.data else ():
         named = (match.group(1) or b"").decode("utf-8", "replace")
-        reason = match.group(2).decode("utf-8", "replace").removesuffix("*/").strip(" \t-:")
+        reason = match.group(2).decode("utf-8", "replace").partition("*/")[0].strip(" \t-:")
         rules = tuple(word for word in re.split(r"[,\s]+", named) if word)
         found.append(Allow(source.path, source.position(match.start())[0], rules, reason))
     return found

@@ -1,0 +1,1 @@
+../../agents/front/__init__.py

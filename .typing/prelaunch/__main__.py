@@ -1,0 +1,1 @@
+../../agents/front/__main__.py
