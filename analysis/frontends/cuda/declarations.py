@@ -6,6 +6,8 @@ because every rewrite before parsing is length-preserving.
 
 from __future__ import annotations
 
+import bisect
+import posixpath
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -27,6 +29,7 @@ class Macro:
     body: str
     span: Span
     conditional: bool = False
+    active: bool = True  # in a branch that nvcc takes when no ``-D`` is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,21 @@ class ParsedFile:
     errors: tuple[Span, ...] = ()  # ERROR and MISSING nodes left after the pre-pass
     dropped: tuple[Dropped, ...] = ()
     includes: tuple[tuple[str, bool, int], ...] = ()  # (spelling, is <system>, offset)
+    blanked: tuple[tuple[int, int], ...] = ()  # specifier macros and attributes taken out, by offset
+    untaken: frozenset[int] = frozenset()  # offsets of #if, #elif, #else lines whose branch nvcc skips without -D
+
+    def taken(self, node: Node) -> bool:
+        """Whether a compiler without ``-D`` reads the branch that ``preproc_if``/``ifdef``/``elif``/``else`` opens."""
+        return node.start_byte not in self.untaken
+
+    def lead(self, node: Node) -> int:
+        """Where a declaration begins, with the attributes and specifier macros that were blanked right before it."""
+        index = bisect.bisect_right(self.blanked, (node.start_byte, node.start_byte)) - 1
+        start = node.start_byte
+        while index >= 0 and not self.code[self.blanked[index][1] : start].strip():
+            start = self.blanked[index][0]
+            index -= 1
+        return start
 
     def text(self, node: Node) -> str:
         """The text of a node as parsed (rewritten characters read as blanks)."""
@@ -140,7 +158,9 @@ class Project:
     """All files of a review and name lookup over them.
 
     Lookup by simple or qualified name, as seen from ``file``: declarations of the file itself first, then of the files
-    it includes (directly or not), then of the rest of the project; within each group in order of appearance.
+    it includes (directly or not, nearest first), then of the files that include it, then of the rest of the project,
+    nearest folder first; within each file in order of appearance. Macros are only looked for where the preprocessor
+    would see them: the file, what it includes, what stands before the line that includes it.
     """
 
     root: str
@@ -152,7 +172,11 @@ class Project:
     macros: dict[str, list[Macro]] = field(default_factory=dict)
     failures: list[tuple[str, str]] = field(default_factory=list)  # (path, why it was not read)
     reach: dict[str, tuple[str, ...]] = field(default_factory=dict)  # file -> files it includes, nearest first
-    _rank_cache: dict[str, dict[str, int]] = field(default_factory=dict, compare=False, repr=False)
+    direct: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # file -> (file it includes, line's offset)
+    included_at: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # file -> (includer, offset of line)
+    cache: dict[str, object] = field(default_factory=dict, compare=False, repr=False)  # tables that lowering derives
+    _ranks: dict[str, dict[str, int]] = field(default_factory=dict, compare=False, repr=False)
+    _above: dict[str, dict[str, int]] = field(default_factory=dict, compare=False, repr=False)
 
     def kernels(self) -> list[FunctionDecl]:
         """Kernel definitions in order of (file, offset)."""
@@ -173,14 +197,21 @@ class Project:
         return self._lookup(self.variables, name, file)
 
     def lookup_macro(self, name: str, file: str) -> Macro | None:
-        """The last definition in the nearest file that has one; an unconditional one is not preferred."""
+        """The last definition in the nearest file that has one, of those in branches nvcc takes if there are any."""
         found = self.macros.get(name)
         if not found:
             return None
-        rank = self._ranks(file)
-        last = len(rank)
-        best = min(rank.get(m.span.file, last) for m in found)
-        return [m for m in found if rank.get(m.span.file, last) == best][-1]
+        rank = self._visible(file)
+        reached = [m for m in found if m.span.file in rank]
+        if reached:
+            best = min(rank[m.span.file] for m in reached)
+            nearest = [m for m in reached if rank[m.span.file] == best]
+        else:
+            above = self._before(file)
+            nearest = [m for m in found if m.span.start < above.get(m.span.file, -1)]
+            nearest = [m for m in nearest if m.span.file == nearest[0].span.file]
+        active = [m for m in nearest if m.active] or nearest
+        return active[-1] if active else None
 
     def _lookup(self, table: dict[str, list[Declared]], name: str, file: str) -> list[Declared]:
         parts = [part for part in name.split("::") if part]
@@ -191,12 +222,43 @@ class Project:
             found = [d for d in found if d.qualified.split("::")[-len(parts) :] == parts]
         if len(found) < 2:
             return list(found)
-        rank = self._ranks(file)
-        return sorted(found, key=lambda d: rank.get(d.file.source.path, len(rank)))
+        rank = self._visible(file)
+        above = self._before(file)
 
-    def _ranks(self, file: str) -> dict[str, int]:
-        ranks = self._rank_cache.get(file)
+        def distance(declared: Declared) -> tuple[int, int]:
+            path = declared.file.source.path
+            if path in rank:
+                return 0, rank[path]
+            shared = len(posixpath.commonpath(("/" + path, "/" + posixpath.dirname(file))).split("/"))
+            return (1 if path in above else 2), -shared
+
+        return sorted(found, key=distance)
+
+    def _visible(self, file: str) -> dict[str, int]:
+        """The file and the files it includes, ranked by nearness."""
+        ranks = self._ranks.get(file)
         if ranks is None:
             ranks = {path: i for i, path in enumerate(dict.fromkeys((file, *self.reach.get(file, ()))))}
-            self._rank_cache[file] = ranks
+            self._ranks[file] = ranks
         return ranks
+
+    def _before(self, file: str) -> dict[str, int]:
+        """Files that include ``file`` and, per file, the offset up to which their text comes before it.
+
+        What those files include earlier counts whole. Nearest includer first; at most 1,000 files.
+        """
+        above = self._above.get(file)
+        if above is None:
+            above = {}
+            queue = list(self.included_at.get(file, ()))
+            for includer, offset in queue:
+                if includer in above or includer == file or len(above) > 1_000:
+                    continue
+                above[includer] = offset
+                for other, at in self.direct.get(includer, ()):
+                    if at < offset:
+                        for path in (other, *self.reach.get(other, ())):
+                            above.setdefault(path, 1 << 62)
+                queue += self.included_at.get(includer, ())
+            self._above[file] = above
+        return above

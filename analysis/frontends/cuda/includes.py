@@ -5,9 +5,10 @@ Resolution never leaves the root: a target that, with symlinks resolved, lies ou
 
 from __future__ import annotations
 
+import bisect
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from prelaunch.analysis.frontends.cuda.declarations import Macro
 from prelaunch.analysis.frontends.cuda.lexing import Directive, directives, mask
@@ -31,37 +32,45 @@ def scan_includes(source: Source, found: Iterable[Directive]) -> tuple[tuple[str
     return tuple(result)
 
 
-def scan_macros(source: Source, masked: bytes, found: Iterable[Directive]) -> list[Macro]:
-    """``#define`` lines in order. ``masked`` is ``source.data`` with comments blanked and literals kept."""
+def scan_macros(source: Source, found: Iterable[Directive], conditional: Sequence[tuple[int, int]] = ()) -> list[Macro]:
+    """``#define`` lines in order; those inside a ``conditional`` range are marked so."""
+    spans = _merge(conditional)
+    starts = [start for start, _ in spans]
     result: list[Macro] = []
-    stack: list[bool] = []  # is each open #if a real condition, not an include guard
-    first = True
     for directive in found:
-        if directive.name in ("if", "ifdef", "ifndef"):
-            stack.append(not (first and directive.name == "ifndef"))
-        elif directive.name == "endif" and stack:
-            stack.pop()
-        elif directive.name == "define":
-            macro = _macro(source, masked, directive, any(stack))
+        if directive.name == "define":
+            at = bisect.bisect_right(starts, directive.start) - 1
+            macro = _macro(source, directive, at >= 0 and directive.start < spans[at][1])
             if macro is not None:
                 result.append(macro)
-        first = False
     return result
 
 
-def _macro(source: Source, masked: bytes, directive: Directive, conditional: bool) -> Macro | None:
-    match = _DEFINE.match(masked, directive.argument, directive.end)
+def _merge(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _macro(source: Source, directive: Directive, conditional: bool) -> Macro | None:
+    line = mask(source.data[directive.argument : directive.end], literals=False)
+    match = _DEFINE.match(line)
     if match is None:
         return None
     params: tuple[str, ...] | None = None
     if match.group(2) is not None:
         text = _SPLICE.sub(b"", match.group(3)).decode("utf-8", "replace")
         params = tuple(p.strip() for p in text.split(",")) if text.strip() else ()
-    raw = masked[match.end() : directive.end]
+    raw = line[match.end() :]
     start = match.end() + len(raw) - len(raw.lstrip())
     end = max(start, match.end() + len(raw.rstrip()))
-    body = _SPLICE.sub(b"", masked[start:end]).decode("utf-8", "replace").strip()
-    return Macro(match.group(1).decode(), params, body, source.span(start, end), conditional)
+    body = _SPLICE.sub(b"", line[start:end]).decode("utf-8", "replace").strip()
+    span = source.span(directive.argument + start, directive.argument + end)
+    return Macro(match.group(1).decode(), params, body, span, conditional)
 
 
 def all_directives(data: bytes) -> tuple[bytes, list[Directive]]:

@@ -7,12 +7,12 @@ Postcondition: declarations come in text order; a function body is entered only 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from tree_sitter import Node
 
+from prelaunch.analysis.frontends.cuda.aliases import Aliases
 from prelaunch.analysis.frontends.cuda.declarations import (
     AliasDecl,
     FunctionDecl,
@@ -22,9 +22,6 @@ from prelaunch.analysis.frontends.cuda.declarations import (
     VariableDecl,
 )
 from prelaunch.analysis.frontends.cuda.lexing import mask
-
-Expand = Callable[[str], str]
-"""Alias macros of a specifier text replaced by their bodies."""
 
 _RECORDS: dict[str, Literal["struct", "class", "union"]] = {
     "struct_specifier": "struct",
@@ -53,15 +50,15 @@ class _Scope:
         return "::".join((*self.names, name))
 
 
-def index_file(file: ParsedFile, expand: Expand = str) -> Declarations:
-    """Declarations of ``file`` in text order."""
-    return _Indexer(file, expand).run()
+def index_file(file: ParsedFile, aliases: Aliases) -> Declarations:
+    """Declarations of ``file`` in text order; heads are read through ``aliases``."""
+    return _Indexer(file, aliases).run()
 
 
 class _Indexer:
-    def __init__(self, file: ParsedFile, expand: Expand) -> None:
+    def __init__(self, file: ParsedFile, aliases: Aliases) -> None:
         self.file = file
-        self.expand = expand
+        self.aliases = aliases
         self.found = Declarations()
 
     def run(self) -> Declarations:
@@ -178,7 +175,7 @@ class _Indexer:
         owner = label.rpartition("::")[0]
         record = scope.record or (scope.qualify(owner) if owner else None)
         head = self._head(node, declarator)
-        specifiers, attributes = split_specifiers(self.expand(head))
+        specifiers, attributes = split_specifiers(self.aliases.expand(head, self.file.source.path))
         self.found.functions.append(
             FunctionDecl(
                 simple,
@@ -200,9 +197,10 @@ class _Indexer:
         )
 
     def _head(self, node: Node, declarator: Node) -> str:
-        """Text before the declarator, as in the file."""
-        data = self.file.source.data
-        return mask(data[node.start_byte : declarator.start_byte], literals=False).decode("utf-8", "replace")
+        """Text before the declarator as in the file, with what was blanked right before it."""
+        start = self.file.lead(node)
+        text = mask(self.file.source.data[start : declarator.start_byte], literals=False)
+        return text.decode("utf-8", "replace")
 
     def _confidence(self, node: Node) -> str:
         if node.has_error:

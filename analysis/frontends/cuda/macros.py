@@ -7,13 +7,14 @@ itself. Names are looked up with ``Project.lookup_macro``. Work is capped; a cap
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
 from tree_sitter import Node
 
 from prelaunch.analysis.frontends.cuda.declarations import Macro, Project
-from prelaunch.analysis.frontends.cuda.parse import parse_bytes
+from prelaunch.analysis.frontends.cuda.syntax import parse_bytes
 from prelaunch.analysis.frontends.cuda.tokens import Token, spell, tokenize
 
 TOKEN_CAP = 10_000
@@ -30,7 +31,7 @@ def expand_object(project: Project, file: str, name: str) -> str | None:
     macro = project.lookup_macro(name, file)
     if macro is None or macro.params is not None:
         return None
-    return spell(_Expander(project, file).expand([Token("name", name)]))
+    return spell(_expander(project, file).expand([Token("name", name)]))
 
 
 def expand_call(project: Project, file: str, name: str, args: list[str]) -> str | None:
@@ -45,12 +46,12 @@ def expand_call(project: Project, file: str, name: str, args: list[str]) -> str 
     for index, group in enumerate(groups):
         call += [Token("mark", ",")] if index else []
         call += group
-    return spell(_Expander(project, file).expand([*call, Token("mark", ")")]))
+    return spell(_expander(project, file).expand([*call, Token("mark", ")")]))
 
 
 def expand_text(project: Project, file: str, text: str) -> str:
     """``text`` with every macro use in it expanded."""
-    return spell(_Expander(project, file).expand(tokenize(text)))
+    return spell(_expander(project, file).expand(tokenize(text)))
 
 
 def fit_arguments(macro: Macro, args: list[list[Token]]) -> dict[str, list[Token]] | None:
@@ -73,10 +74,15 @@ def fit_arguments(macro: Macro, args: list[list[Token]]) -> dict[str, list[Token
     return bound
 
 
-class _Expander:
-    def __init__(self, project: Project, file: str) -> None:
-        self.project = project
-        self.file = file
+def _expander(project: Project, file: str) -> Expander:
+    return Expander(lambda name: project.lookup_macro(name, file))
+
+
+class Expander:
+    """One expansion: ``lookup`` gives the macro a name stands for; tokens are counted over all calls of ``expand``."""
+
+    def __init__(self, lookup: Callable[[str], Macro | None]) -> None:
+        self.lookup = lookup
         self.made = 0
 
     def expand(self, tokens: list[Token], depth: int = 0) -> list[Token]:
@@ -89,7 +95,7 @@ class _Expander:
             token = pending.pop()
             macro = None
             if token.kind == "name" and token.text not in token.hidden:
-                macro = self.project.lookup_macro(token.text, self.file)
+                macro = self.lookup(token.text)
             if macro is None:
                 result.append(token)
                 continue
@@ -254,7 +260,7 @@ def parse_fragment(text: str, kind: Kind) -> tuple[bytes, Node]:
 
 def _fragment(root: Node, kind: Kind) -> Node:
     top = root.named_children
-    if len(top) != 1 or root.has_error and top[0].type == "ERROR":
+    if len(top) != 1 or top[0].type == "ERROR":
         return root
     if kind == "type":
         found = top[0].child_by_field_name("type")

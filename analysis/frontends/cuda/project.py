@@ -7,10 +7,13 @@ are filled in order of (path, offset); nothing outside the root was read.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from prelaunch.analysis.frontends.cuda.aliases import Aliases
+from prelaunch.analysis.frontends.cuda.conditions import decide, predefined
 from prelaunch.analysis.frontends.cuda.declarations import (
     AliasDecl,
     Declared,
@@ -23,9 +26,10 @@ from prelaunch.analysis.frontends.cuda.declarations import (
     Target,
     VariableDecl,
 )
-from prelaunch.analysis.frontends.cuda.includes import Resolver, all_directives, reach, scan_macros
+from prelaunch.analysis.frontends.cuda.includes import Resolver, reach
 from prelaunch.analysis.frontends.cuda.index import index_file
 from prelaunch.analysis.frontends.cuda.parse import parse_file
+from prelaunch.analysis.frontends.cuda.scan import Scan, scan
 from prelaunch.analysis.source import Source
 
 __all__ = [
@@ -63,9 +67,15 @@ class Limits:
     files: int = 20_000
 
 
-def load_project(root: Path, paths: Sequence[Path] | None = None, *, limits: Limits | None = None) -> Project:
+def load_project(
+    root: Path,
+    paths: Sequence[Path] | None = None,
+    *,
+    limits: Limits | None = None,
+    defines: Mapping[str, str] | None = None,
+) -> Project:
     """Reads ``paths`` (relative to ``root`` or absolute), or every C++ and CUDA file under ``root``. Never raises on
-    what files contain; an unreadable file stands in ``failures``."""
+    what files contain; an unreadable file stands in ``failures``. ``defines`` are macros of the build (``-D``)."""
     limits = limits or Limits()
     root = Path(os.path.realpath(root))
     project = Project(str(root))
@@ -76,7 +86,7 @@ def load_project(root: Path, paths: Sequence[Path] | None = None, *, limits: Lim
         if source is not None and source.path not in sources:
             sources[source.path] = source
             total += len(source.data)
-    return _build(project, [sources[path] for path in sorted(sources)])
+    return _build(project, [sources[path] for path in sorted(sources)], defines)
 
 
 def project_from_text(text: str, path: str = "k.cu") -> Project:
@@ -115,32 +125,80 @@ def _read(
         return None
 
 
-def _build(project: Project, sources: list[Source]) -> Project:
-    for source in sources:
-        masked, found = all_directives(source.data)
-        for macro in scan_macros(source, masked, found):
-            project.macros.setdefault(macro.name, []).append(macro)
-    for source in sources:
-        project.files[source.path] = parse_file(source)
-    resolver = Resolver(project.files)
-    direct = {
-        path: tuple(
-            dict.fromkeys(
-                t
-                for spelling, system, _ in file.includes
-                if (t := resolver.resolve(spelling, system, path)) is not None
-            )
-        )
-        for path, file in project.files.items()
-    }
-    project.reach = reach(direct)
+def _build(project: Project, sources: list[Source], defines: Mapping[str, str] | None = None) -> Project:
+    scans = {source.path: scan(source) for source in sources}
+    _resolve_includes(project, scans)
+    _decide_conditions(project, scans, predefined(defines))
+    aliases = Aliases(project)
+    related = _related(project, scans)
+    for path, scanned in scans.items():
+        project.files[path] = parse_file(scanned, aliases, project, path in related)
     for file in project.files.values():
-        _add(project, file)
+        _add(project, file, aliases)
     return project
 
 
-def _add(project: Project, file: ParsedFile) -> None:
-    found = index_file(file)
+def _resolve_includes(project: Project, scans: dict[str, Scan]) -> None:
+    resolver = Resolver(scans)
+    for path, scanned in scans.items():
+        places = project.direct.setdefault(path, [])
+        for spelling, system, offset in scanned.includes:
+            target = resolver.resolve(spelling, system, path)
+            if target is not None and target != path:
+                places.append((target, offset))
+                project.included_at.setdefault(target, []).append((path, offset))
+    project.reach = reach({path: tuple(dict.fromkeys(t for t, _ in d)) for path, d in project.direct.items()})
+
+
+def _decide_conditions(project: Project, scans: dict[str, Scan], given: dict[str, Macro]) -> None:
+    """Chooses ``#if`` branches, included files before the files that include them, and tables the macros."""
+    left: dict[str, dict[str, Macro | None]] = {}
+    active: dict[str, set[int]] = {}
+    for path in _included_first(project):
+        scanned = scans[path]
+
+        def outside(name: str, path: str = path) -> Macro | None:
+            for other in project.reach[path]:
+                if name in left.get(other, {}):
+                    return left[other][name]
+            return given.get(name)
+
+        left[path], active[path] = decide(scanned.directives, scanned.groups, scanned.masked, scanned.macros, outside)
+    for path, scanned in scans.items():
+        for macro in scanned.macros:
+            macro = replace(macro, active=macro.span.start in active[path])
+            project.macros.setdefault(macro.name, []).append(macro)
+
+
+_CUDA = re.compile(rb"__global__|__device__|__shared__|__constant__|<<<|\bcuda|\bcu[A-Z]\w+\(|\bhip")
+
+
+def _related(project: Project, scans: dict[str, Scan]) -> set[str]:
+    """Files with CUDA in them, those they include and those that include one of them."""
+    own = {path for path, scanned in scans.items() if _CUDA.search(scanned.masked)}
+    own |= {path for path, reached in project.reach.items() if not own.isdisjoint(reached)}
+    return own.union(*(project.reach[path] for path in own))
+
+
+def _included_first(project: Project) -> list[str]:
+    """Every file after the files it includes, as far as cycles allow."""
+    order: list[str] = []
+    seen: set[str] = set()
+    for start in project.direct:
+        stack = [(start, False)]
+        while stack:
+            path, done = stack.pop()
+            if done:
+                order.append(path)
+            elif path not in seen:
+                seen.add(path)
+                stack.append((path, True))
+                stack += [(t, False) for t, _ in reversed(project.direct[path]) if t not in seen]
+    return order
+
+
+def _add(project: Project, file: ParsedFile, aliases: Aliases) -> None:
+    found = index_file(file, aliases)
     for function in found.functions:
         project.functions.setdefault(function.name, []).append(function)
     for record in found.records:

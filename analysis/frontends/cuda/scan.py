@@ -1,0 +1,39 @@
+"""What one file says before it is parsed: directives, ``#if`` groups, macros, includes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prelaunch.analysis.frontends.cuda.conditions import Group, scan_groups
+from prelaunch.analysis.frontends.cuda.declarations import Macro
+from prelaunch.analysis.frontends.cuda.includes import scan_includes, scan_macros
+from prelaunch.analysis.frontends.cuda.lexing import Directive, blank, directives, mask
+from prelaunch.analysis.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """``masked``: comments and the inside of literals blanked; as long as the file."""
+
+    source: Source
+    masked: bytes
+    directives: list[Directive]
+    groups: list[Group]
+    macros: list[Macro]
+    includes: tuple[tuple[str, bool, int], ...]
+
+    def code_view(self) -> bytes:
+        """``masked`` with directive lines blanked too: only code is left."""
+        view = bytearray(self.masked)
+        for directive in self.directives:
+            view[directive.start : directive.end] = blank(self.masked[directive.start : directive.end])
+        return bytes(view)
+
+
+def scan(source: Source) -> Scan:
+    masked = mask(source.data)
+    found = list(directives(masked))
+    groups = scan_groups(len(source.data), found, masked)
+    conditional = [(g.branches[0].start, g.branches[-1].end) for g in groups if not g.guard]
+    macros = scan_macros(source, found, conditional)
+    return Scan(source, masked, found, groups, macros, scan_includes(source, found))
