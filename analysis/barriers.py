@@ -1,0 +1,103 @@
+"""Block barriers and what may keep threads from them: the obligations of the barrier rules, read off uniformity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from prelaunch.analysis.kernel import Barrier, Block, Exit, Kernel, Loop, Opaque, Stmt, children, walk
+from prelaunch.analysis.uniformity import Cause, Level, Uniformity
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Suspect:
+    """Barriers that threads of one block may miss because of one decision, in text order.
+
+    ``kind`` is "loop" when the decision is a loop's trip count, else "branch" (an If, or a jump taken under one).
+    """
+
+    cause: Cause
+    barriers: tuple[Barrier, ...]
+
+    @property
+    def kind(self) -> Literal["loop", "branch"]:
+        return "loop" if isinstance(self.cause.stmt, Loop) else "branch"
+
+
+@dataclass(frozen=True)
+class Barriers:
+    """The block barriers of a kernel that can be reached under ``uniform``'s launch."""
+
+    kernel: Kernel
+    uniform: Uniformity
+
+    @cached_property
+    def all(self) -> tuple[Barrier, ...]:
+        """Barriers that every thread of the block takes part in, in text order."""
+        found = (s for s in walk(self.kernel.body) if isinstance(s, Barrier) and whole_block(s))
+        return tuple(barrier for barrier in found if self.uniform.reached(barrier))
+
+    @cached_property
+    def opaque_control(self) -> Opaque | None:
+        """The first statement that may leave or synchronise in ways not modelled."""
+        for stmt in walk(self.kernel.body):
+            if isinstance(stmt, Opaque) and "control" in stmt.touches and self.uniform.reached(stmt):
+                return stmt
+        return None
+
+    @cached_property
+    def suspects(self) -> tuple[Suspect, ...]:
+        """One per decision that threads of a block take differently and that a barrier depends on.
+
+        A barrier below several such decisions belongs to the outermost.
+        """
+        groups: dict[int, tuple[Cause, list[Barrier]]] = {}
+        for barrier in self.all:
+            for cause in self.uniform.control(barrier).causes:
+                if cause.level > Level.BLOCK:
+                    groups.setdefault(id(cause.stmt), (cause, []))[1].append(barrier)
+                    break
+        return tuple(Suspect(cause, tuple(barriers)) for cause, barriers in groups.values())
+
+    @cached_property
+    def partial_exits(self) -> tuple[tuple[Exit, Cause], ...]:
+        """Returns that some threads of a block may take while others go on to a barrier, each with its decision."""
+        found: list[tuple[Exit, Cause]] = []
+        for stmt in walk(self.kernel.body):
+            if not isinstance(stmt, Exit) or stmt.trap or not self.uniform.reached(stmt):
+                continue
+            causes = [cause for cause in self.uniform.control(stmt).causes if cause.level > Level.BLOCK]
+            if causes and any(self.may_precede(stmt, barrier) for barrier in self.all):
+                found.append((stmt, causes[0]))
+        return tuple(found)
+
+    def after(self, exit_: Exit) -> tuple[Barrier, ...]:
+        """Barriers that may come after ``exit_`` was taken by others."""
+        return tuple(barrier for barrier in self.all if self.may_precede(exit_, barrier))
+
+    @cached_property
+    def _places(self) -> dict[int, tuple[int, frozenset[int]]]:
+        """Per barrier and exit: its position in text order and the loops around it."""
+        places: dict[int, tuple[int, frozenset[int]]] = {}
+        stack: list[tuple[Stmt, frozenset[int]]] = [(self.kernel.body, frozenset())]
+        while stack:
+            stmt, loops = stack.pop()
+            if isinstance(stmt, (Barrier, Exit)):
+                places[id(stmt)] = (len(places), loops)
+                continue
+            inner = loops | {id(stmt)} if isinstance(stmt, Loop) else loops
+            below = stmt.stmts if isinstance(stmt, Block) else children(stmt)
+            stack.extend((item, inner) for item in reversed(below))
+        return places
+
+    def may_precede(self, exit_: Exit, barrier: Barrier) -> bool:
+        """Can one thread take ``exit_`` before another, of the same block, waits at ``barrier``?"""
+        first, exit_loops = self._places[id(exit_)]
+        second, barrier_loops = self._places[id(barrier)]
+        return first < second or bool(exit_loops & barrier_loops)
+
+
+def whole_block(barrier: Barrier) -> bool:
+    """Does the barrier wait for all threads of the block (no thread count, not one half of a split barrier)?"""
+    return barrier.scope == "block" and barrier.action == "sync" and barrier.count is None
