@@ -48,7 +48,7 @@ class Skipped:
 class Discovery:
     """``files`` are reviewed; ``included`` are read because those include them (never reviewed when vendored).
 
-    ``asked`` are the paths given, relative to ``root``. ``revision`` is the commit checked out, where git knows.
+    ``root`` is the git work tree that holds all paths asked for, else the deepest folder that does. ``asked`` are the paths given, relative to ``root``. ``revision`` is the commit checked out, where git knows.
     """
 
     root: Path
@@ -66,8 +66,10 @@ class Discovery:
 def discover(paths: Sequence[Path], *, vendored: bool = False) -> Discovery:
     """Files to review under ``paths`` (files or folders). Raises NothingToReview."""
     asked = [_existing(path) for path in paths]
-    root = _root(asked)
-    names = _listing(root, asked)
+    common = Path(os.path.commonpath([path if path.is_dir() else path.parent for path in asked]))
+    top = git.toplevel(common)
+    root = top or common
+    names = _listing(root, asked, None if top is None else git.files(root))
     skipped: list[Skipped] = []
     found: set[str] = set()
     for path in asked:
@@ -86,7 +88,7 @@ def discover(paths: Sequence[Path], *, vendored: bool = False) -> Discovery:
         tuple(sorted(found)),
         included,
         tuple(sorted(set(skipped))),
-        git.head(root),
+        None if top is None else git.head(root),
     )
 
 
@@ -112,20 +114,12 @@ def _existing(path: Path) -> Path:
     return resolved
 
 
-def _root(asked: list[Path]) -> Path:
-    """The git work tree that holds all of ``asked``, else the deepest folder that does."""
-    folders = [path if path.is_dir() else path.parent for path in asked]
-    common = Path(os.path.commonpath(folders))
-    return git.toplevel(common) or common
-
-
 def _relative(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix()
 
 
-def _listing(root: Path, asked: list[Path]) -> list[str]:
+def _listing(root: Path, asked: list[Path], listed: list[str] | None) -> list[str]:
     """Source files under ``root`` by suffix: git's list, completed by a walk of what git ignores but was asked for."""
-    listed = git.files(root)
     names = set(_walk(root, root) if listed is None else listed)
     if listed is not None:
         for path in asked:
