@@ -48,7 +48,8 @@ class Skipped:
 class Discovery:
     """``files`` are reviewed; ``included`` are read because those include them (never reviewed when vendored).
 
-    ``root`` is the git work tree that holds all paths asked for, else the deepest folder that does. ``asked`` are the paths given, relative to ``root``. ``revision`` is the commit checked out, where git knows.
+    ``root`` is the git work tree that holds all paths asked for, else the deepest folder that does. ``asked`` are the
+    paths given, relative to ``root``. ``revision`` is the commit checked out, where git knows.
     """
 
     root: Path

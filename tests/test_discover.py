@@ -96,7 +96,7 @@ def test_what_is_no_text_is_skipped_with_a_reason(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.cu")
     found = discover([tmp_path])
     assert found.files == ("a.cu",)
-    assert dict((item.path, item.reason) for item in found.skipped) == {
+    assert {item.path: item.reason for item in found.skipped} == {
         "big.cu": "4.0 MiB, more than the 4 MiB read",
         "gone.cu": "No such file or directory",
         "object.cu": "binary",

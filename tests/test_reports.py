@@ -9,6 +9,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from rich.console import Console
+
 from prelaunch.analysis.discover import Discovery, Skipped
 from prelaunch.analysis.finding import (
     Assumption,
@@ -19,6 +21,7 @@ from prelaunch.analysis.finding import (
     Refuted,
     Related,
     Unknown,
+    Verdict,
     Witness,
 )
 from prelaunch.analysis.judge import Gap
@@ -32,7 +35,6 @@ from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.source import Source, Span
 from prelaunch.analysis.suppress import Note, Suppressed
 from prelaunch.analysis.trace import LaunchConfig
-from rich.console import Console
 
 TEXT = (
     b"__global__ void scale(float *x, int n) {\n"
@@ -76,10 +78,13 @@ def launch() -> Launch:
 
 def review(*findings: Finding, gaps: tuple[Gap, ...] = ()) -> Review:
     rule = Rule("sync.barrier-early-exit", "error", "s", check=lambda facts: ())
-    verdicts = [Refuted(f) for f in findings] or [Proved()]
-    judged = [Judgement(rule.id, "scale", "", v) for v in (*verdicts, Unknown("why"), Conditional("n % 32 == 0"))]
+    verdicts: list[Verdict] = [Refuted(f) for f in findings] or [Proved()]
+    verdicts += [Unknown("why"), Conditional("n % 32 == 0")]
+    judged = [Judgement(rule.id, "scale", "", verdict) for verdict in verdicts]
     kernel = KernelReport("scale", "src/scale.cu", 1, (launch(),), (), tuple(judged), gaps)
-    discovery = Discovery(Path("/somewhere/repo"), (".",), ("src/scale.cu",), (), (Skipped("v/", "vendored"),), "a" * 40)
+    discovery = Discovery(
+        Path("/somewhere/repo"), (".",), ("src/scale.cu",), (), (Skipped("v/", "vendored"),), "a" * 40
+    )
     return Review(
         discovery,
         (rule,),
