@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from prelaunch.analysis.finding import Judgement
 from prelaunch.analysis.rules.base import Rule
 
 _KEPT_ENGINES = 3
+_ENGINE = re.compile(r"[0-9a-f]{16}")
 
 
 def default_folder() -> Path:
@@ -78,8 +80,8 @@ class Store:
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             os.utime(self.folder)
-            engines = sorted(self.folder.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-            for old in engines[_KEPT_ENGINES:]:
+            others = [p for p in self.folder.parent.iterdir() if _ENGINE.fullmatch(p.name) and p != self.folder]
+            for old in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT_ENGINES - 1 :]:
                 shutil.rmtree(old, ignore_errors=True)
 
     def get(self, key: str) -> tuple[Judgement, ...] | None:
