@@ -1,4 +1,6 @@
-"""How much of a checkout the CUDA front end reads: ``python benchmarks/frontend.py PATH... [--found 100] [--clean 95]``.
+"""How much of a checkout the CUDA front end reads.
+
+``python benchmarks/frontend.py PATH... [--found 100] [--clean 95] [--files 95] [--verbose]``
 
 Kernels are counted a second time by a plain text scan that shares no code with the front end: a ``__global__`` (or a
 macro that stands for it) followed by a parameter list and a body, comments, literals and directives stripped.
@@ -17,7 +19,8 @@ from pathlib import Path
 from prelaunch.analysis.frontends.cuda.project import Project, load_project
 
 _LITERAL = re.compile(
-    r'//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'', re.DOTALL
+    r'//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'',
+    re.DOTALL,
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\\r?\n|\\.)*", re.MULTILINE)
 _OBJECT = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]((?:[^\n\\]|\\\r?\n|\\.)*)", re.MULTILINE)

@@ -7,11 +7,12 @@ holds nothing but specifiers, attributes, pragmas and other such macros.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from prelaunch.analysis.frontends.cuda.declarations import Macro, Project
-from prelaunch.analysis.frontends.cuda.macros import MacroLimit, expand_call, expand_object
+from prelaunch.analysis.frontends.cuda.macros import Expander, MacroLimit, expand_call, expand_object
 from prelaunch.analysis.frontends.cuda.tokens import Token, tokenize
 
 _SPECIFIERS = """
@@ -36,8 +37,22 @@ CUSPARSEAPI CUDNNWINAPI NVRTCAPI STDMETHODCALLTYPE GLAPIENTRY __stdcall __cdecl 
 CALLING = frozenset(_CALLING.split())
 """Calling conventions that toolkit and system headers define: empty on Linux."""
 
-Kind = Literal["blank", "type", "restrict"]
-"""What parsing does with a use: take it out, leave it where a type stands, or write ``restrict`` over it."""
+_PLACES = ("__shared__", "__constant__", "__managed__", "__global__", "__device__")
+_ALIGNMENT = frozenset(("__align__", "alignas", "aligned", "__aligned__"))
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What parsing does with a use of a specifier macro.
+
+    kind "type": left alone, it stands where a type stands; "blank": taken out, but for the one word ``keep`` if that
+    fits in its place. ``called``: it takes arguments. ``loss``: what taking it out loses that only the tree can tell.
+    """
+
+    kind: Literal["blank", "type"]
+    called: bool
+    keep: bytes = b""
+    loss: str = ""
 
 
 class Aliases:
@@ -47,19 +62,33 @@ class Aliases:
         self._project = project
         self._qualified = _qualify(project.macros)
         self.names = frozenset(m.name for m in self._qualified) | CALLING
+        self.kernels = frozenset(m.name for m in self._qualified if "__global__" in _words(m))
 
-    def use(self, name: str, file: str) -> tuple[Kind, bool] | None:
-        """How ``name`` is rewritten in ``file`` and whether it takes arguments; None when it is no such macro there."""
+    def use(self, name: str, file: str) -> Use | None:
+        """How ``name`` is rewritten in ``file``; None when it is no such macro there."""
         macro = self._project.lookup_macro(name, file)
         if macro is None:
-            return ("blank", False) if name in CALLING else None
+            return Use("blank", False) if name in CALLING else None
         if macro not in self._qualified:
             return None
-        words = _words(macro)
-        if words and all(w in RESTRICT for w in words):
-            return "restrict", macro.params is not None
+        words = self._all_words(macro, file)
         called = macro.params is not None
-        return ("type" if any(w in TYPES for w in words) else "blank"), called
+        if not words.isdisjoint(TYPES):
+            return Use("type", called)
+        place = next((p for p in _PLACES if p in words), "")
+        if place:
+            return Use("blank", called, place.encode(), "" if place in ("__global__", "__device__") else place)
+        if words and words <= RESTRICT:
+            return Use("blank", called, b"restrict")
+        return Use("blank", called, loss="alignment" if words & _ALIGNMENT else "")
+
+    def _all_words(self, macro: Macro, file: str) -> frozenset[str]:
+        """Words of the body, of other macros in it too."""
+        try:
+            text = Expander(lambda name: self._project.lookup_macro(name, file)).expand(tokenize(macro.body))
+        except MacroLimit:
+            return frozenset()
+        return frozenset(t.text for t in text if t.kind == "name")
 
     def expand(self, text: str, file: str) -> str:
         """``text`` (a declaration head) with its specifier macros replaced by what they stand for."""
@@ -74,7 +103,7 @@ class Aliases:
             end = index + 1
             if use is None:
                 parts.append(token.text)
-            elif use[1]:
+            elif use.called:
                 end = _close(tokens, index + 1)
                 parts.append(self._call(tokens[index:end], file))
             else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import posixpath
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from tree_sitter import Node, Tree
@@ -41,6 +41,20 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class Expansion:
+    """Parsed text that stands nowhere as such: a macro use, expanded, then ``[resume, ...)`` of ``real`` copied.
+
+    Bytes before ``split`` came from the macro, byte ``split + k`` is byte ``resume + k`` of the file.
+    """
+
+    real: Source
+    use: Span
+    spelling: Span
+    split: int
+    resume: int
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedFile:
     """``code`` is what tree-sitter read: as long as ``source.data``, equal to it but for the rewritten characters."""
 
@@ -52,6 +66,8 @@ class ParsedFile:
     includes: tuple[tuple[str, bool, int], ...] = ()  # (spelling, is <system>, offset)
     blanked: tuple[tuple[int, int], ...] = ()  # specifier macros and attributes taken out, by offset
     untaken: frozenset[int] = frozenset()  # offsets of #if, #elif, #else lines whose branch nvcc skips without -D
+
+    expansion: Expansion | None = None
 
     def taken(self, node: Node) -> bool:
         """Whether a compiler without ``-D`` reads the branch that ``preproc_if``/``ifdef``/``elif``/``else`` opens."""
@@ -70,8 +86,15 @@ class ParsedFile:
         """The text of a node as parsed (rewritten characters read as blanks)."""
         return self.code[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
-    def span(self, node: Node) -> Span:
-        return self.source.span(node.start_byte, node.end_byte)
+    def span(self, node: Node, inlined_at: Span | None = None) -> Span:
+        """Where a node stands in the file on disk; for macro text the use, with ``spelling``."""
+        made = self.expansion
+        if made is None:
+            return self.source.span(node.start_byte, node.end_byte, inlined_at)
+        if node.start_byte >= made.split:
+            shift = made.resume - made.split
+            return made.real.span(node.start_byte + shift, node.end_byte + shift, inlined_at)
+        return replace(made.use, spelling=made.spelling, inlined_at=inlined_at)
 
 
 Target = Literal["global", "device", "host", "host device"]
@@ -115,7 +138,7 @@ class FunctionDecl:
 
 @dataclass(frozen=True, slots=True)
 class RecordDecl:
-    """A struct, class or union definition, or an enum."""
+    """A struct, class or union definition, or an enum. ``attributes`` as in ``FunctionDecl``, alignment included."""
 
     name: str
     qualified: str
@@ -125,6 +148,7 @@ class RecordDecl:
     body: Node | None
     template: Node | None = None
     specialisation: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +164,10 @@ class AliasDecl:
 
 @dataclass(frozen=True, slots=True)
 class VariableDecl:
-    """A namespace-scope or static member variable. ``declarator`` is its (init) declarator in ``node``."""
+    """A namespace-scope or static member variable. ``declarator`` is its (init) declarator in ``node``.
+
+    ``specifiers`` and ``attributes`` as in ``FunctionDecl``: they tell ``__constant__`` behind a macro.
+    """
 
     name: str
     qualified: str
@@ -148,6 +175,8 @@ class VariableDecl:
     node: Node
     declarator: Node
     template: Node | None = None
+    specifiers: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
 
 
 Declared = TypeVar("Declared", FunctionDecl, RecordDecl, AliasDecl, VariableDecl)

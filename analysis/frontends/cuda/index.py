@@ -28,7 +28,7 @@ _RECORDS: dict[str, Literal["struct", "class", "union"]] = {
     "class_specifier": "class",
     "union_specifier": "union",
 }
-_TOKEN = re.compile(r"[A-Za-z_]\w*|\S")
+_TOKEN = re.compile(r'"[^"]*"|[A-Za-z_]\w*|\S')
 _ATTRIBUTE = re.compile(r"__launch_bounds__|__maxnreg__|__align__|alignas|__attribute__|__\w+__(?=\s*\()")
 
 
@@ -115,7 +115,17 @@ class _Indexer:
         simple = label.rpartition("::")[2]
         template = scope.template
         self.found.records.append(
-            RecordDecl(simple, qualified, _RECORDS[node.type], self.file, node, body, template, arguments)
+            RecordDecl(
+                simple,
+                qualified,
+                _RECORDS[node.type],
+                self.file,
+                node,
+                body,
+                template,
+                arguments,
+                self._head(node, body.start_byte)[1],
+            )
         )
         inner = _Scope(tuple(qualified.split("::")), qualified)
         return [(c, inner) for c in body.named_children]
@@ -161,8 +171,11 @@ class _Indexer:
             return
         label, _ = self._name(inner)
         simple = label.rpartition("::")[2]
+        specifiers, attributes = self._head(node, declarator.start_byte)
         self.found.variables.append(
-            VariableDecl(simple, scope.qualify(label), self.file, node, declarator, scope.template)
+            VariableDecl(
+                simple, scope.qualify(label), self.file, node, declarator, scope.template, specifiers, attributes
+            )
         )
 
     def _function(self, node: Node, outer: Node, declarator: Node, scope: _Scope) -> None:
@@ -174,8 +187,7 @@ class _Indexer:
         simple = label.rpartition("::")[2].strip()
         owner = label.rpartition("::")[0]
         record = scope.record or (scope.qualify(owner) if owner else None)
-        head = self._head(node, declarator)
-        specifiers, attributes = split_specifiers(self.aliases.expand(head, self.file.source.path))
+        specifiers, attributes = self._head(node, declarator.start_byte)
         self.found.functions.append(
             FunctionDecl(
                 simple,
@@ -196,11 +208,10 @@ class _Indexer:
             )
         )
 
-    def _head(self, node: Node, declarator: Node) -> str:
-        """Text before the declarator as in the file, with what was blanked right before it."""
-        start = self.file.lead(node)
-        text = mask(self.file.source.data[start : declarator.start_byte], literals=False)
-        return text.decode("utf-8", "replace")
+    def _head(self, node: Node, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Words and attributes of a declaration before ``end``, aliases expanded; as in the file, not as rewritten."""
+        text = mask(self.file.source.data[self.file.lead(node) : end], literals=False).decode("utf-8", "replace")
+        return split_specifiers(self.aliases.expand(text, self.file.source.path))
 
     def _confidence(self, node: Node) -> str:
         if node.has_error:

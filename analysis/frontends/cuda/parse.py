@@ -35,7 +35,8 @@ class _Attempt:
 
 
 def parse_file(scan: Scan, aliases: Aliases, project: Project, tolerant: bool = True) -> ParsedFile:
-    best = _attempt(rewrite(scan, aliases), [])
+    text = rewrite(scan, aliases)
+    best = _attempt(text, text.lost)
     if best.errors and tolerant:
         best = _tolerant(scan, best, Known(project, scan.source.path))
     source = scan.source

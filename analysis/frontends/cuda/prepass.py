@@ -1,14 +1,14 @@
 """Rewriting of a file's bytes before parsing. Every rewrite keeps the length and every line end.
 
-Postconditions of ``rewrite``: specifier macros, attributes and alignment specifiers outside directives are blanked and
-listed; ``and``/``or``/``not`` in conditions are written as operators; bytes that are no text (NUL, invalid UTF-8) are
-blanks. Nothing here loses meaning: what was blanked stands in ``Rewritten.blanked``.
+Postconditions of ``rewrite``: specifier macros and attributes outside directives are blanked and listed, alignment is
+spelled ``alignas``; ``and``/``or``/``not`` in conditions are written as operators; bytes that are no text (NUL, invalid
+UTF-8) are blanks. What was blanked stands in ``Rewritten.blanked``; what that loses for good in ``Rewritten.lost``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from prelaunch.analysis.frontends.cuda.aliases import Aliases
@@ -19,6 +19,10 @@ _ATTRIBUTE = re.compile(
     rb"(?<!\w)(?:__(?:launch_bounds|cluster_dims|block_size|maxnreg|align|attribute)__|__attribute|__declspec|alignas)"
     rb"(?=\s*\()|(?<!\w)__(?:grid_constant|nv_pure|extension)__(?!\w)"
 )
+_ALIGNED = re.compile(
+    rb"(?:__align__|__attribute(?:__)?\s*\(\s*\(\s*(?:__)?aligned(?:__)?|__declspec\s*\(\s*align)\s*(\([^()]*(?:\([^()]*\)[^()]*)*\))[\s)]*"
+)
+_NEXT = re.compile(rb"\S")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _OPERATOR = re.compile(rb"(?<!\w)(?:and|or|not)(?!\w)")
 _SPELLED = {b"and": b"&& ", b"or": b"||", b"not": b"!  "}
@@ -29,11 +33,15 @@ _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 @dataclass(slots=True)
 class Rewritten:
-    """``code`` is what will be parsed; ``view`` the same with comments, literals' insides and directives blanked."""
+    """``code`` is what will be parsed; ``view`` the same with comments, literals' insides and directives blanked.
+
+    ``lost``: blanked text whose meaning no reader of the tree or of ``blanked`` can recover, with the reason.
+    """
 
     code: bytearray
     view: bytearray
     blanked: list[tuple[int, int]] = field(default_factory=list)
+    lost: list[tuple[int, int, str]] = field(default_factory=list)
 
     def blank(self, start: int, end: int, record: bool = True) -> None:
         self.code[start:end] = blank(bytes(self.code[start:end]))
@@ -46,8 +54,19 @@ class Rewritten:
         self.code[start : start + len(text)] = text
         self.view[start : start + len(text)] = text
 
+    def fit(self, start: int, end: int, word: bytes) -> bool:
+        """Writes ``word`` over ``[start, end)`` and, if need be, the blanks before it; False when it is too long."""
+        room = end - start
+        while room < len(word) and start > 1 and self.view[start - 2] in b" \t\n" and self.code[start - 1] in b" \t":
+            start -= 1
+            room += 1
+        if room < len(word) or b"\n" in self.code[start:end]:
+            return False
+        self.put(start, word.ljust(end - start))
+        return True
+
     def copy(self) -> Rewritten:
-        return Rewritten(bytearray(self.code), bytearray(self.view), list(self.blanked))
+        return Rewritten(bytearray(self.code), bytearray(self.view), list(self.blanked), list(self.lost))
 
 
 def rewrite(scan: Scan, aliases: Aliases) -> Rewritten:
@@ -59,11 +78,8 @@ def rewrite(scan: Scan, aliases: Aliases) -> Rewritten:
                 at = directive.argument + match.start()
                 result.code[at : at + len(match.group())] = _SPELLED[match.group()]
     view = bytes(result.view)
-    for start, end, restrict in sorted((*_attributes(view), *_uses(view, aliases, scan.source.path))):
-        if restrict and end - start >= 8:
-            result.put(start, b"restrict".ljust(end - start))
-        else:
-            result.blank(start, end)
+    _attributes(result, view)
+    _uses(result, view, aliases, scan.source.path)
     return result
 
 
@@ -80,25 +96,52 @@ def _clean(data: bytes) -> bytes:
     return data
 
 
-def _attributes(view: bytes) -> Iterator[tuple[int, int, bool]]:
+def _attributes(result: Rewritten, view: bytes) -> None:
+    """Alignment becomes ``alignas`` where the grammar takes it; every other attribute is blanked."""
     for match in _ATTRIBUTE.finditer(view):
         end = close(view, match.end())
-        if end is not None:
-            yield match.start(), end, False
+        if end is None or match.group() == b"alignas":
+            continue
+        aligned = _ALIGNED.fullmatch(view, match.start(), end)
+        if aligned is None:
+            result.blank(match.start(), end)
+        elif _after_declarator(view, match.start(), end):
+            result.blank(match.start(), end)
+            result.lost.append((match.start(), end, "alignment"))
+        else:
+            for start, stop in ((match.start(), aligned.start(1)), (aligned.end(1), end)):
+                result.blank(start, stop, record=False)
+            result.put(match.start(), b"alignas")
 
 
-def _uses(view: bytes, aliases: Aliases, file: str) -> Iterator[tuple[int, int, bool]]:
-    """Uses of specifier macros: (start, end, is it restrict)."""
+def _after_declarator(view: bytes, start: int, end: int) -> bool:
+    """Whether an attribute stands behind what it is about, where ``alignas`` may not."""
+    before = view[max(0, start - 200) : start].rstrip()[-1:]
+    following = _NEXT.search(view, end)
+    return (
+        before in b"])"
+        or (before == b"}" and following is not None and following.group() in b";,=")
+        or (following is not None and following.group() in b";,=[")
+    )
+
+
+def _uses(result: Rewritten, view: bytes, aliases: Aliases, file: str) -> None:
+    """Uses of specifier macros: what says where something lives stays in the tree if it fits, the rest is blanked."""
     present = {w for w in set(_WORD.findall(view)) if w.decode() in aliases.names}
     uses = {word: use for word in sorted(present) if (use := aliases.use(word.decode(), file)) is not None}
-    rewritten = [word for word, use in uses.items() if use[0] != "type"]
+    rewritten = [word for word, use in uses.items() if use.kind != "type"]
     if not rewritten:
         return
     for match in re.finditer(rb"(?<!\w)(?:%s)(?!\w)" % b"|".join(rewritten), view):
-        kind, called = uses[match.group()]
-        end = close(view, match.end()) if called else match.end()
-        if end is not None:
-            yield match.start(), end, kind == "restrict"
+        use = uses[match.group()]
+        end = close(view, match.end()) if use.called else match.end()
+        if end is None:
+            continue
+        if use.keep and result.fit(match.start(), end, use.keep):
+            continue
+        result.blank(match.start(), end)
+        if use.loss:
+            result.lost.append((match.start(), end, use.loss))
 
 
 def close(view: bytes | bytearray, position: int, limit: int = 20_000) -> int | None:

@@ -27,8 +27,9 @@ from prelaunch.analysis.frontends.cuda.declarations import (
     VariableDecl,
 )
 from prelaunch.analysis.frontends.cuda.includes import Resolver, reach
-from prelaunch.analysis.frontends.cuda.index import index_file
+from prelaunch.analysis.frontends.cuda.index import Declarations, index_file
 from prelaunch.analysis.frontends.cuda.parse import parse_file
+from prelaunch.analysis.frontends.cuda.rescue import from_errors, from_macros, kernel_macros
 from prelaunch.analysis.frontends.cuda.scan import Scan, scan
 from prelaunch.analysis.source import Source
 
@@ -133,8 +134,16 @@ def _build(project: Project, sources: list[Source], defines: Mapping[str, str] |
     related = _related(project, scans)
     for path, scanned in scans.items():
         project.files[path] = parse_file(scanned, aliases, project, path in related)
-    for file in project.files.values():
-        _add(project, file, aliases)
+    written = kernel_macros(project, aliases)
+    for path, file in project.files.items():
+        found = index_file(file, aliases)
+        found.functions = [f for f in found.functions if f.name not in written]
+        _add(project, found)
+        if path in related:
+            for more in from_macros(scans[path], written, project, aliases):
+                _add(project, more)
+            for more in from_errors(scans[path], file, found, project, aliases):
+                _add(project, more)
     return project
 
 
@@ -197,8 +206,7 @@ def _included_first(project: Project) -> list[str]:
     return order
 
 
-def _add(project: Project, file: ParsedFile, aliases: Aliases) -> None:
-    found = index_file(file, aliases)
+def _add(project: Project, found: Declarations) -> None:
     for function in found.functions:
         project.functions.setdefault(function.name, []).append(function)
     for record in found.records:
