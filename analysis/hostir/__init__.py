@@ -1,0 +1,1 @@
+"""Host code: a small IR of host functions, executed abstractly to find launches."""

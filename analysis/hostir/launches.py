@@ -1,0 +1,244 @@
+"""From host code to launches: every root function is executed abstractly, what was launched becomes ``Launch``.
+
+Guarantees: every launch that the text of a host function, kernel, lambda or used macro contains yields at least one
+``Launch``; a number in it is what host code passes on every execution of that path of callers; the result is ordered
+by file and offset and does not depend on anything but the project.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
+from prelaunch.analysis.hostir import bindings, calls, execute, fold, ir, lookup, reach
+from prelaunch.analysis.hostir.checks import Checks
+from prelaunch.analysis.hostir.machine import MAX_CONTEXTS, Exhausted, Frame, Machine, Seen
+from prelaunch.analysis.hostir.values import NUMBERS, Memory, Place, State, Value, conditions, identity, number
+from prelaunch.analysis.kernel import BOOL, I64, U64, Const, Expr, Pointer, PtrAdd, Select, Var, walk_expr
+from prelaunch.analysis.launch import Launch, Relation
+from prelaunch.analysis.source import Span
+
+MAX_VARIANTS = 4
+
+
+def find_launches(project: Project) -> tuple[Launch, ...]:
+    """All launches of the project."""
+    machine = Machine(project)
+    machine.words = reach.words(project)
+    machine.reaching = reach.launching(project, machine.words)
+    functions = [f for f in reach.definitions(project) if f.name in machine.reaching]
+    for root in _roots(machine, functions):
+        execute_root(machine, root)
+    for function in functions:
+        if machine.host_function(function).span not in machine.executed:
+            execute_root(machine, function)
+    checks = Checks(project, reach.querying(project, machine.words))
+    return _collect(machine, checks)
+
+
+def _roots(machine: Machine, functions: list[FunctionDecl]) -> list[FunctionDecl]:
+    """Functions that no other one on the way to a launch names, in text order."""
+    named: set[str] = set()
+    for function in functions:
+        named |= machine.words.get(function.name, frozenset()) - {function.name}
+    return [f for f in functions if f.name not in named]
+
+
+def execute_root(machine: Machine, decl: FunctionDecl) -> None:
+    """Executes ``decl`` with parameters nothing is known of."""
+    function = machine.host_function(decl)
+    this = Place(("", f"*{function.record}")) if function.record else None
+    frame = Frame(machine.frame_id(), function, this=this)
+    state = State()
+    machine.steps, machine.depth = 0, 0
+    try:
+        bindings.bind_templates(machine, state, frame, ())
+        for parameter in function.parameters:
+            frame.declared[parameter.slot] = parameter
+            state.vars[(frame.id, parameter.slot)] = bindings.parameter_unknown(machine, frame, parameter)
+        execute.body(machine, frame, state)
+    except (Exhausted, calls.Ended):
+        pass
+    finally:
+        machine.executed.add(function.span)
+        machine.frames.clear()
+
+
+# --- from what was seen to launches --------------------------------------------------------------------------------------
+
+
+def _collect(machine: Machine, checks: Checks) -> tuple[Launch, ...]:
+    found: dict[tuple[object, ...], Launch] = {}
+    per_site: dict[tuple[str, int, int], int] = {}
+    for seen in machine.seen:
+        used = checks.used(seen.function, seen.span)
+        for variant in _variants(replace(seen, used=used and seen.form != "<<<>>>")):
+            launch = _launch(machine, checks, variant)
+            key = _key(launch)
+            old = found.get(key)
+            if old is not None:
+                if launch.checked and not old.checked:
+                    found[key] = replace(old, checked=True)
+                continue
+            site = (launch.span.file, launch.span.start, launch.span.end)
+            per_site[site] = per_site.get(site, 0) + 1
+            if per_site[site] <= MAX_CONTEXTS:
+                found[key] = launch
+    return tuple(sorted(found.values(), key=lambda x: (x.span.file, x.span.start, x.span.end)))
+
+
+def _key(launch: Launch) -> tuple[object, ...]:
+    """What tells two launches of one site apart: kernel instance and the numbers that are known."""
+    numbers = (*launch.grid, *launch.block, launch.dynamic_smem, *launch.args, *(v for _, v in launch.attributes))
+    known = tuple(e.value if isinstance(e, Const) else None for e in numbers)
+    return (launch.span.file, launch.span.start, launch.span.end, launch.kernel, launch.template_args, known)
+
+
+def _variants(seen: Seen) -> list[Seen]:
+    """One launch per combination of the branches its dimensions depend on, at most ``MAX_VARIANTS``."""
+    dims = [number(v) for r in (seen.grid, seen.block) for _, v in r.fields]
+    chosen = conditions(iter([*dims, seen.smem, *(v for _, v, _ in seen.attributes)]))
+    if not chosen or 2 ** len(chosen) > MAX_VARIANTS:
+        return [seen]
+    made = [seen]
+    for cond in chosen:
+        made = [_decide(item, cond, value) for item in made for value in (1, 0)]
+    return made
+
+
+def _decide(seen: Seen, cond: Expr, value: int) -> Seen:
+    """``seen`` where ``cond`` has this truth value."""
+    truth = Const(value, BOOL)
+
+    def put(expr: Expr) -> Expr:
+        return fold.substitute(expr, cond, truth) if any(isinstance(e, Select) for e in walk_expr(expr)) else expr
+
+    def fields(record: object) -> tuple[tuple[str, Value], ...]:
+        return tuple((k, put(number(v))) for k, v in record.fields)  # type: ignore[attr-defined,misc]
+
+    return replace(
+        seen,
+        grid=replace(seen.grid, fields=fields(seen.grid)),
+        block=replace(seen.block, fields=fields(seen.block)),
+        smem=put(seen.smem),
+        args=tuple(put(a) if isinstance(a, NUMBERS) else a for a in seen.args),  # type: ignore[misc]
+        attributes=tuple((k, put(v), s) for k, v, s in seen.attributes),
+    )
+
+
+def _launch(machine: Machine, checks: Checks, seen: Seen) -> Launch:
+    grid, block = (tuple(number(r.get(a) or Const(1, U64)) for a in "xyz") for r in (seen.grid, seen.block))
+    kernel = _kernel_decl(machine.project, seen.kernel.name, seen.span.file, len(seen.args))
+    attributes, notes = _attributes(machine, seen)
+    args = tuple(_argument(a) for a in seen.args)
+    if kernel is not None and not args and kernel.parameters:
+        args = (None,) * len(kernel.parameters)
+    notes = (*notes, *_reasons(machine, grid, block, seen))
+    return Launch(
+        kernel.qualified if kernel is not None else seen.kernel.name,
+        seen.kernel.template_args,
+        seen.form,
+        (grid[0], grid[1], grid[2]),
+        (block[0], block[1], block[2]),
+        seen.smem,
+        args,
+        seen.span,
+        seen.function.name,
+        (*seen.dims, seen.span),
+        attributes,
+        _relations(seen),
+        tuple(s.span for s in seen.stack),
+        checks.checked(seen),
+        seen.cooperative,
+        notes,
+    )
+
+
+def _attributes(machine: Machine, seen: Seen) -> tuple[tuple[tuple[str, Expr], ...], tuple[str, ...]]:
+    """Attributes on the path; else ones set for the kernel anywhere, with a note that says so."""
+    found = tuple((name, value) for name, value, _ in seen.attributes)
+    if any(name == "max_dynamic_smem" for name, _ in found):
+        return found, ()
+    simple = seen.kernel.name.rpartition("::")[2]
+    wanted = ", ".join(seen.kernel.template_args)
+    for name, args, amount, span, function in machine.attributes_set:
+        if name == simple and (args == wanted or not args or not wanted):
+            note = f"max_dynamic_smem is set in {function}() at {span.file}:{span.line}, not on this path"
+            return (*found, ("max_dynamic_smem", amount)), (note,)
+    return found, ()
+
+
+def _reasons(machine: Machine, grid: tuple[Expr, ...], block: tuple[Expr, ...], seen: Seen) -> tuple[str, ...]:
+    """Why a dimension is not a number."""
+    found: list[str] = []
+    for label, dims in (("grid", grid), ("block", block), ("shared memory", (seen.smem,))):
+        for axis, expr in zip("xyz", dims, strict=False):
+            reason = next((r for e in walk_expr(expr) if isinstance(e, Var) and (r := machine.reasons.get(e.id))), None)
+            if reason is not None:
+                found.append(f"{label}{'.' + axis if len(dims) > 1 else ''}: {reason}")
+            elif not isinstance(expr, Const):
+                found.append(f"{label}{'.' + axis if len(dims) > 1 else ''}: not decided")
+    return tuple(found)
+
+
+def _argument(value: Value | None) -> Expr | None:
+    """An argument as an expression: numbers as they are, pointers as an offset from their allocation."""
+    if isinstance(value, NUMBERS):
+        return value
+    if isinstance(value, Memory):
+        kind = Pointer(value.element, value.name, "global" if value.space == "device" else "generic")
+        base = Var(identity("allocation", value.allocation), value.name, kind)
+        if isinstance(value.offset, Const) and value.offset.value == 0:
+            return base
+        return PtrAdd(base, value.offset, kind)
+    return None
+
+
+def _relations(seen: Seen) -> tuple[Relation, ...]:
+    """Extents of pointer arguments, and which of them lie in one allocation."""
+    found: list[Relation] = []
+    pointers = [(i, a) for i, a in enumerate(seen.args) if isinstance(a, Memory)]
+    for index, memory in pointers:
+        if memory.extent is not None:
+            left = _minus(memory.extent, memory.offset)
+            if left is not None:
+                found.append(Relation("extent", index, left, span=memory.made))
+    for position, (index, memory) in enumerate(pointers):
+        for other, second in pointers[position + 1 :]:
+            if memory.allocation == second.allocation:
+                found.append(Relation("overlaps", index, other=other, span=seen.span))
+    return tuple(found)
+
+
+def _minus(extent: Expr, offset: Expr) -> Expr | None:
+    if isinstance(offset, Const) and offset.value == 0:
+        return extent
+    try:
+        return fold.binary("sub", fold.cast(extent, I64), offset)
+    except fold.TooLarge:
+        return None
+
+
+# --- which kernel --------------------------------------------------------------------------------------------------------
+
+
+def resolve_kernel(project: Project, launch: Launch) -> FunctionDecl | None:
+    """The kernel a launch starts: the definition seen from the launch's file that takes this many arguments."""
+    return _kernel_decl(project, launch.kernel, launch.span.file, len(launch.args))
+
+
+def _kernel_decl(project: Project, name: str, file: str, count: int) -> FunctionDecl | None:
+    found = [f for f in project.lookup_functions(name, file) if f.is_kernel]
+    if not found:
+        simple = name.rpartition("::")[2]
+        found = [f for f in project.lookup_functions(simple, file) if f.is_kernel] if simple != name else []
+    near = [f for f in found if lookup.visible(project, file, f.file.source.path)]
+    candidates = near or found
+    bodies = [f for f in candidates if f.body is not None] or candidates
+    fitting = [f for f in bodies if len(f.parameters) == count or not count]
+    chosen = fitting or [f for f in bodies if len(f.parameters) > count] or bodies
+    primary = [f for f in chosen if not f.specialisation]
+    return (primary or chosen or [None])[0]
+
+
+__all__ = ["Span", "execute_root", "find_launches", "ir", "resolve_kernel"]

@@ -1,0 +1,224 @@
+"""What host execution shares: the project, budgets, functions lowered so far, launches seen, reasons for unknowns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project, RecordDecl
+from prelaunch.analysis.hostir import ctypes, ir
+from prelaunch.analysis.hostir.lower import lower_function
+from prelaunch.analysis.hostir.values import (
+    NUMBERS,
+    Function,
+    Memory,
+    Place,
+    Record,
+    State,
+    Symbol,
+    Value,
+    identity,
+    unknown_number,
+)
+from prelaunch.analysis.kernel import U32, Const, Expr, Var
+from prelaunch.analysis.launch import LaunchForm
+from prelaunch.analysis.source import Span
+
+MAX_STEPS = 60_000
+MAX_CALLS = 10
+MAX_RECURSION = 150
+MAX_CONTEXTS = 16
+
+
+class Exhausted(Exception):
+    """The step budget of one root is spent."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A call under execution: who calls, and where."""
+
+    caller: ir.HostFunction
+    span: Span
+
+
+@dataclass(slots=True)
+class Frame:
+    """A function under execution.
+
+    ``types`` binds template type parameters to spellings; ``aliases`` binds reference parameters to the caller's
+    variables; ``exits`` collects the states at ``return``; ``breaks``/``continues`` those of the innermost loop.
+    """
+
+    id: str
+    function: ir.HostFunction
+    stack: tuple[CallSite, ...] = ()
+    this: Place | None = None
+    types: dict[str, str] = field(default_factory=dict)
+    aliases: dict[str, Place] = field(default_factory=dict)
+    declared: dict[str, ir.Declare | ir.Parameter] = field(default_factory=dict)
+    exits: list[tuple[State, Value | None]] = field(default_factory=list)
+    breaks: list[State] = field(default_factory=list)
+    continues: list[State] = field(default_factory=list)
+
+    def origin(self, *words: object) -> tuple[object, ...]:
+        """Where an unknown made here comes from: stable words for its identity."""
+        return (self.function.name, *(c.span.start for c in self.stack), *words)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A launch executed in some state: values as they were, before conversion to a ``Launch``."""
+
+    form: LaunchForm
+    kernel: Function
+    grid: Record
+    block: Record
+    smem: Expr
+    args: tuple[Value | None, ...]
+    span: Span
+    function: ir.HostFunction
+    stack: tuple[CallSite, ...]
+    attributes: tuple[tuple[str, Expr, Span], ...] = ()
+    dims: tuple[Span, ...] = ()
+    cooperative: bool = False
+    used: bool = False  # the launch's own error code is read
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Machine:
+    project: Project
+    steps: int = 0
+    depth: int = 0
+    made: int = 0
+    seen: list[Seen] = field(default_factory=list)
+    lowered: dict[int, ir.HostFunction] = field(default_factory=dict)
+    executed: set[Span] = field(default_factory=set)
+    frames: dict[str, Frame] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)
+    reaching: frozenset[str] = frozenset()
+    words: dict[str, frozenset[str]] = field(default_factory=dict)
+    references: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    memo: dict[tuple[object, ...], Value | None] = field(default_factory=dict)
+    constants: dict[tuple[str, str], Value | None] = field(default_factory=dict)
+    attributes_set: list[tuple[str, str, Expr, Span, str]] = field(default_factory=list)
+    enumerators: dict[str, list[RecordDecl]] | None = None
+    written: dict[str, bool] = field(default_factory=dict)
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise Exhausted
+
+    def host_function(self, decl: FunctionDecl) -> ir.HostFunction:
+        """``decl`` lowered, once."""
+        key = decl.node.id
+        if key not in self.lowered:
+            self.lowered[key] = lower_function(self.project, decl)
+        return self.lowered[key]
+
+    def mark(self) -> tuple[int, int, int]:
+        """A point to come back to with ``rewind``: launches and calls recorded since are dropped then."""
+        return len(self.seen), len(self.memo), len(self.attributes_set)
+
+    def rewind(self, mark: tuple[int, int, int]) -> None:
+        seen, memo, attributes = mark
+        del self.seen[seen:]
+        del self.attributes_set[attributes:]
+        for key in list(self.memo)[memo:]:
+            del self.memo[key]
+
+    def mentions(self, name: str) -> frozenset[str]:
+        """Identifiers in the bodies of functions called ``name`` and of what those call."""
+        found: set[str] = set()
+        pending = [name]
+        while pending:
+            new = self.words.get(pending.pop(), frozenset()) - found
+            found |= new
+            pending += [w for w in new if w in self.words]
+        return frozenset(found)
+
+    def reference_positions(self, name: str, count: int) -> tuple[int, ...]:
+        """Which of ``count`` arguments a project function ``name`` may take by non-const reference."""
+        key = (name, count)
+        if key not in self.references:
+            found: set[int] = set()
+            for decl in self.project.functions.get(name, ()):
+                for index, node in enumerate(decl.parameters[:count]):
+                    text = decl.file.text(node)
+                    if "&" in text and "const" not in text.split():
+                        found.add(index)
+            self.references[key] = tuple(sorted(found))
+        return self.references[key]
+
+    def frame_id(self) -> str:
+        self.made += 1
+        return str(self.made)
+
+    # --- unknowns --------------------------------------------------------------------------------------------------
+
+    def number(self, kind: object, name: str, reason: str, *origin: object) -> Var:
+        """An unknown number, its reason on record."""
+        made = unknown_number(kind, name, *origin)  # type: ignore[arg-type]  # a scalar type
+        self.reasons.setdefault(made.id, reason)
+        return made
+
+    def symbol(self, name: str, reason: str, *origin: object) -> Symbol:
+        made = Symbol(identity(name, *origin), name)
+        self.reasons.setdefault(unknown_number(U32, name, repr(made)).id, reason)
+        return made
+
+    def unknown(self, type: str, pointers: int, name: str, reason: str, *origin: object) -> Value:
+        """An unknown of a C type (already resolved): a number, a pointer into memory of its own, dims, or a symbol."""
+        if pointers:
+            element = 8 if pointers > 1 else ctypes.size_of(type) or 0
+            return Memory(f"{name}@{identity(name, *origin):x}", name, element=element)
+        kind = ctypes.scalar(type)
+        if kind is not None:
+            return self.number(kind, name, reason, *origin)
+        plain = ctypes.plain(type)
+        if plain.endswith("*"):
+            return Memory(f"{name}@{identity(name, *origin):x}", name, element=ctypes.size_of(plain[:-1].strip()) or 0)
+        if plain == "dim3":
+            axes = tuple((a, self.number(U32, f"{name}.{a}", reason, *origin, a)) for a in "xyz")
+            return Record("dim3", axes)
+        return self.symbol(name, reason, *origin)
+
+
+def read(value: Value | None, path: tuple[str | int, ...]) -> Value | None:
+    """The member of ``value`` that a path leads to, None when it is not known."""
+    for step in path:
+        if isinstance(value, Record) and isinstance(step, str):
+            value = value.get(step)
+        elif isinstance(value, Symbol) and isinstance(step, str):
+            value = Symbol(identity(value.id, step), f"{value.name}.{step}")
+        else:
+            items = getattr(value, "items", None)
+            if not isinstance(step, int) or not isinstance(items, tuple) or not 0 <= step < len(items):
+                return None
+            value = items[step]
+    return value
+
+
+def write(old: Value | None, path: tuple[str | int, ...], new: Value) -> Value:
+    """``old`` with the member at ``path`` replaced; what cannot hold it becomes a record that knows only that."""
+    if not path:
+        return new
+    step, rest = path[0], path[1:]
+    if isinstance(step, str):
+        base = old if isinstance(old, Record) else Record("")
+        return base.put(step, write(base.get(step), rest, new))
+    items = getattr(old, "items", None)
+    if isinstance(items, tuple) and 0 <= step < len(items):
+        changed = (*items[:step], write(items[step], rest, new), *items[step + 1 :])
+        return replace(old, items=changed)  # type: ignore[type-var,return-value]  # an Array
+    return Symbol(identity(repr(old), step), getattr(old, "name", ""))
+
+
+def is_number(value: Value | None) -> bool:
+    return isinstance(value, NUMBERS)
+
+
+def known(value: Value | None) -> int | float | None:
+    """The number a value is on every execution, None when it is not decided."""
+    return value.value if isinstance(value, Const) else None
