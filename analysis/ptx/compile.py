@@ -96,7 +96,7 @@ def _job(tools: Toolchain, reader: Reader, arch: str, units: Sequence[Unit], pen
     options = ["--std=c++17", "-G", f"--gpu-architecture={arch}", *(f"-I{p}" for p in tools.includes)]
     options.append("-fmad=false" if reader == "nvcc" else "--fmad=false")
     if reader == "nvrtc":
-        options += ["-default-device", "--no-source-include", "-w"]
+        options += ["-default-device", "-w"]
     library = tools.nvrtc
     readable = [str(p) for p in tools.includes]
     if library is not None:

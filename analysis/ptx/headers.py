@@ -175,3 +175,8 @@ TOOLKIT = frozenset(
     }
 )  # fmt: skip
 """Headers kept as includes when a toolkit is there: found in its folders only, never in the repository."""
+
+STANDARD_INCLUDES = (
+    "assert.h", "stdio.h", "stdint.h", "limits.h", "float.h", "math.h", "algorithm", "type_traits", "utility", "limits",
+)  # fmt: skip
+"""What nvcc units include instead of the stand-ins."""

@@ -1,0 +1,432 @@
+"""One kernel and what it needs as a translation unit of its own.
+
+Starting at the kernel, every declaration in reach whose name its text mentions is kept, with what that one mentions;
+host functions go. Local headers are flattened in place by our own resolver, so that the compiler sees no include of a
+repository file; the only includes left are toolkit headers from a fixed list. Every ``#`` of the text that is not part
+of a ``#define``, ``#undef`` or ``#pragma`` that was kept is blanked, whatever it looks like. Lines map back through
+``#line`` directives with opaque file names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tree_sitter import Node
+
+from prelaunch.analysis.frontends.cuda.lexing import Directive, blank
+from prelaunch.analysis.frontends.cuda.project import (
+    FunctionDecl,
+    ParsedFile,
+    Project,
+    RecordDecl,
+    VariableDecl,
+)
+from prelaunch.analysis.frontends.cuda.scan import Scan, scan
+from prelaunch.analysis.ptx.headers import PRELUDE, STANDARD_INCLUDES, STUBS, TOOLKIT
+
+MAX_DECLARATIONS = 5_000
+MAX_BYTES = 4 << 20
+MAX_FILES = 400
+
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+_FORWARD = re.compile(rb"\s*(?:template\s*<[^;{]*>\s*)?(?:struct|class|union)\s+\w+\s*;?\s*\Z")
+_DEVICE_VARIABLE = re.compile(
+    rb"\b(?:__device__|__constant__|__shared__|__managed__|constexpr|const|texture|static\s+inline)\b"
+)
+_WRAPPERS = frozenset({"namespace_definition", "linkage_specification"})
+_TRANSPARENT = frozenset(
+    {"translation_unit", "declaration_list", "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "ERROR",
+     "preproc_elifdef"}
+)  # fmt: skip
+_KNOWN_NAMESPACES = ("std", "cooperative_groups", "nvcuda", "cuda")
+
+
+class NotSliced(Exception):
+    """The kernel cannot be cut out; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlicedSource:
+    """``body`` without headers; ``kernel`` the name expression; ``files`` maps the opaque names in line directives to
+    repository paths; ``toolkit`` the CUDA headers it includes."""
+
+    body: str
+    kernel: str
+    files: dict[str, str]
+    toolkit: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+    def text(self, reader: Literal["nvrtc", "nvcc"]) -> str:
+        """The whole unit for a compiler: NVRTC gets our stand-ins for standard headers, nvcc the real ones."""
+        includes = "".join(f"#include <{name}>\n" for name in self.toolkit)
+        if reader == "nvrtc":
+            return includes + PRELUDE + STUBS["algorithm"] + self.body
+        standard = "".join(f"#include <{name}>\n" for name in STANDARD_INCLUDES)
+        keep = f"\nstatic void* prelaunch_keep() {{ return (void*)&{self.kernel}; }}\nvoid* prelaunch_root() {{ return prelaunch_keep(); }}\n"
+        return standard + includes + self.body + keep
+
+
+@dataclass(slots=True)
+class _File:
+    """A file of the unit: its scan with the branches the front end takes, and the byte ranges to keep."""
+
+    parsed: ParsedFile
+    scan: Scan
+    skipped: list[tuple[int, int]]
+    keep: list[tuple[int, int]] = field(default_factory=list)
+    drop: list[tuple[int, int]] = field(default_factory=list)
+
+    def is_skipped(self, offset: int) -> bool:
+        return any(start <= offset < end for start, end in self.skipped)
+
+
+def slice_kernel(
+    project: Project,
+    decl: FunctionDecl,
+    template_args: Sequence[str] = (),
+    root: str | None = None,
+    toolkit: bool = True,
+) -> SlicedSource:
+    """The unit of kernel ``decl`` instantiated with ``template_args``. ``root`` is the file whose includes it sees
+    (default: a source file that leads to the kernel). Raises ``NotSliced``."""
+    top = root or _root_of(project, decl.file.source.path)
+    slicer = _Slicer(project, top)
+    slicer.need(decl)
+    slicer.mention(" ".join(template_args).encode())
+    slicer.close()
+    name = "::".join(p for p in decl.qualified.split("::") if p and p.isidentifier())
+    if template_args:
+        name += f"<{', '.join(template_args)}>"
+    return slicer.emit(name, toolkit)
+
+
+def _root_of(project: Project, path: str) -> str:
+    """The file itself when it is compiled on its own, else the nearest source file that includes it."""
+    if not path.endswith((".cuh", ".h", ".hpp", ".hh", ".inl", ".inc")):
+        return path
+    seen = [path]
+    for current in seen:
+        for includer, _ in project.included_at.get(current, ()):
+            if includer in seen:
+                continue
+            if includer.endswith((".cu", ".cc", ".cpp", ".hip")):
+                return includer
+            seen.append(includer)
+            if len(seen) > MAX_FILES:
+                return path
+    return path
+
+
+class _Slicer:
+    def __init__(self, project: Project, root: str) -> None:
+        self.project = project
+        self.root = root
+        paths = [root, *project.reach.get(root, ())][:MAX_FILES]
+        self.files = {p: _open(project.files[p]) for p in paths if p in project.files}
+        self.pending: list[tuple[_File, Node]] = []
+        self.kept: set[tuple[str, int, int]] = set()
+        self.words: set[bytes] = set()
+        self.queue: list[bytes] = []
+        self.methods = self._methods()
+        self.enumerators = self._enumerators()
+        self.operators_done = False
+
+    def _methods(self) -> dict[str, list[FunctionDecl]]:
+        found: dict[str, list[FunctionDecl]] = {}
+        for group in self.project.functions.values():
+            for function in group:
+                if function.record is not None and function.file.source.path in self.files:
+                    found.setdefault(function.record, []).append(function)
+        return found
+
+    def _enumerators(self) -> dict[bytes, list[RecordDecl]]:
+        found: dict[bytes, list[RecordDecl]] = {}
+        for group in self.project.records.values():
+            for record in group:
+                if record.kind == "enum" and record.body is not None and record.file.source.path in self.files:
+                    text = record.file.code[record.body.start_byte : record.body.end_byte]
+                    for word in _WORD.findall(text):
+                        found.setdefault(word, []).append(record)
+        return found
+
+    # --- closure over names ---
+
+    def need(self, decl: FunctionDecl) -> None:
+        self._keep(decl.file, decl.node)
+
+    def mention(self, text: bytes) -> None:
+        for word in _WORD.findall(text):
+            if word not in self.words:
+                self.words.add(word)
+                self.queue.append(word)
+
+    def close(self) -> None:
+        self._operators()
+        while self.queue:
+            word = self.queue.pop()
+            name = word.decode()
+            for function in self.project.functions.get(name, ()):
+                if self._usable(function):
+                    self._keep(function.file, function.node)
+            for record in (*self.project.records.get(name, ()), *self.enumerators.get(word, ())):
+                self._keep_record(record)
+            for alias in self.project.aliases.get(name, ()):
+                self._keep(alias.file, alias.node)
+            for variable in self.project.variables.get(name, ()):
+                if self._device_variable(variable):
+                    self._keep(variable.file, variable.node)
+            for macro in self.project.macros.get(name, ()):
+                if macro.active and macro.span.file in self.files:
+                    self.mention(macro.body.encode())
+
+    def _operators(self) -> None:
+        """Overloaded operators are mentioned by no name: all that device code may use are kept."""
+        for name, group in self.project.functions.items():
+            if name.startswith("operator"):
+                for function in group:
+                    if function.record is None and "device" in function.target:
+                        self._keep(function.file, function.node)
+
+    def _usable(self, function: FunctionDecl) -> bool:
+        if function.record is not None or function.target == "global":
+            return False
+        return function.target != "host" or "constexpr" in function.specifiers
+
+    def _keep_record(self, record: RecordDecl) -> None:
+        self._keep(record.file, record.node)
+        for method in self.methods.get(record.qualified, ()):
+            inside = record.node.start_byte <= method.node.start_byte < record.node.end_byte
+            host = method.target == "host" and "constexpr" not in method.specifiers
+            if host and method.body is not None and method.file is record.file and inside:
+                file = self.files.get(method.file.source.path)
+                if file is not None:
+                    file.drop.append((method.file.lead(method.node), method.node.end_byte))
+            elif not inside and not host:
+                self._keep(method.file, method.node)
+
+    @staticmethod
+    def _device_variable(variable: VariableDecl) -> bool:
+        start = variable.file.lead(variable.node)
+        head = variable.file.source.data[max(0, start - 64) : variable.declarator.end_byte]
+        return _DEVICE_VARIABLE.search(head) is not None
+
+    def _keep(self, parsed: ParsedFile, node: Node) -> None:
+        file = self.files.get(parsed.source.path)
+        if file is None:
+            return
+        top = _outermost(node)
+        key = (parsed.source.path, top.start_byte, top.end_byte)
+        if key in self.kept or file.is_skipped(top.start_byte):
+            return
+        self.kept.add(key)
+        if len(self.kept) > MAX_DECLARATIONS:
+            raise NotSliced("the kernel needs too many declarations")
+        start = parsed.lead(top)
+        end = _with_semicolon(parsed.code, top.end_byte)
+        file.keep.append((start, end))
+        self.mention(file.scan.masked[start:end])
+        wrapper = top.parent
+        while wrapper is not None:
+            if wrapper.type in _WRAPPERS:
+                self._keep_wrapper(file, wrapper)
+            wrapper = wrapper.parent
+
+    def _keep_wrapper(self, file: _File, node: Node) -> None:
+        body = node.child_by_field_name("body")
+        if body is not None and body.type == "declaration_list":
+            file.keep.append((node.start_byte, body.start_byte + 1))
+            file.keep.append((body.end_byte - 1, body.end_byte))
+        else:
+            file.keep.append((node.start_byte, node.end_byte))
+
+    # --- text ---
+
+    def emit(self, kernel: str, toolkit: bool) -> SlicedSource:
+        names = {path: f"f{number}" for number, path in enumerate(self.files)}
+        for file in self.files.values():
+            _keep_small_declarations(file)
+        headers: dict[str, None] = {}
+        left_out: dict[str, None] = {}
+        pieces: list[str] = [f"namespace {n} {{}}\n" for n in self._namespaces()]
+        visited: set[str] = set()
+        self._flatten(self.root, names, visited, pieces, headers, left_out)
+        body = "".join(pieces)
+        if len(body) > MAX_BYTES:
+            raise NotSliced("the unit is larger than the limit")
+        order = tuple(h for h in headers) if toolkit else ()
+        return SlicedSource(body, kernel, {n: p for p, n in names.items()}, order, tuple(left_out))
+
+    def _namespaces(self) -> list[str]:
+        found = dict.fromkeys(_KNOWN_NAMESPACES)
+        for file in self.files.values():
+            for match in re.finditer(rb"\bnamespace\s+([A-Za-z_]\w*)\s*[{;]", file.scan.masked):
+                found[match.group(1).decode()] = None
+        return list(found)
+
+    def _flatten(
+        self,
+        path: str,
+        names: dict[str, str],
+        visited: set[str],
+        pieces: list[str],
+        headers: dict[str, None],
+        left_out: dict[str, None],
+    ) -> None:
+        """Appends the text of ``path`` with the files it includes in their places; iterative, each file once."""
+        stack: list[tuple[str, list[int | tuple[int, str]]]] = []
+        self._open_piece(path, names, visited, stack, headers, left_out)
+        while stack:
+            current, cuts = stack[-1]
+            position = cuts.pop(0)
+            if isinstance(position, tuple):
+                offset, target = position
+                if target not in visited and target in self.files:
+                    self._open_piece(target, names, visited, stack, headers, left_out)
+                continue
+            file = self.files[current]
+            end = next((c[0] for c in cuts if isinstance(c, tuple)), len(file.parsed.source.data))
+            line, _ = file.parsed.source.position(position)
+            pieces.append(f'\n#line {line} "{names[current]}"\n')
+            pieces.append(self._text(file)[position:end].decode("utf-8", "replace"))
+            if not cuts:
+                stack.pop()
+                pieces.append("\n")
+
+    def _open_piece(
+        self,
+        path: str,
+        names: dict[str, str],
+        visited: set[str],
+        stack: list[tuple[str, list[int | tuple[int, str]]]],
+        headers: dict[str, None],
+        left_out: dict[str, None],
+    ) -> None:
+        """Plans a file: stretches of text, by their start, between the includes that are followed."""
+        visited.add(path)
+        file = self.files[path]
+        direct = {offset: target for target, offset in self.project.direct.get(path, ())}
+        cuts: list[int | tuple[int, str]] = [0]
+        for spelling, _system, offset in file.scan.includes:
+            if file.is_skipped(offset):
+                continue
+            if offset in direct:
+                end = next(d.end for d in file.scan.directives if d.start == offset)
+                cuts += [(offset, direct[offset]), end]
+            elif spelling in TOOLKIT:
+                headers[spelling] = None
+            elif spelling not in STUBS:
+                left_out[spelling] = None
+        stack.append((path, cuts))
+
+    def _text(self, file: _File) -> bytes:
+        """The file with everything blanked but what is kept; as long as the file."""
+        return _masked_text(file)
+
+
+def _open(parsed: ParsedFile) -> _File:
+    found = scan(parsed.source)
+    skipped = [
+        (branch.start, branch.end)
+        for group in found.groups
+        for branch in group.branches
+        if branch.line.start in parsed.untaken
+    ]
+    return _File(parsed, found, skipped)
+
+
+def _outermost(node: Node) -> Node:
+    """The whole declaration around ``node``: up to a namespace, a linkage block or the file."""
+    top = node
+    while top.parent is not None and top.parent.type not in _TRANSPARENT and top.parent.type not in _WRAPPERS:
+        top = top.parent
+    return top
+
+
+def _with_semicolon(code: bytes, end: int) -> int:
+    position = end
+    while position < len(code) and code[position : position + 1].isspace():
+        position += 1
+    return position + 1 if code[position : position + 1] == b";" else end
+
+
+def _keep_small_declarations(file: _File) -> None:
+    """Forward declarations of records, using declarations and namespace aliases, wherever they stand."""
+    stack = [file.parsed.tree.root_node]
+    while stack:
+        node = stack.pop()
+        kind = node.type
+        if kind in _TRANSPARENT:
+            stack.extend(node.named_children)
+        elif kind in _WRAPPERS:
+            body = node.child_by_field_name("body")
+            if body is not None:
+                stack.append(body)
+        elif kind in ("using_declaration", "namespace_alias_definition") or (
+            node.end_byte - node.start_byte < 300
+            and _FORWARD.match(file.parsed.code[node.start_byte : node.end_byte]) is not None
+        ):
+            if not file.is_skipped(node.start_byte):
+                _keep_in_namespaces(file, node)
+
+
+def _keep_in_namespaces(file: _File, node: Node) -> None:
+    file.keep.append((node.start_byte, _with_semicolon(file.parsed.code, node.end_byte)))
+    wrapper = node.parent
+    while wrapper is not None:
+        body = wrapper.child_by_field_name("body") if wrapper.type in _WRAPPERS else None
+        if body is not None and body.type == "declaration_list":
+            file.keep.append((wrapper.start_byte, body.start_byte + 1))
+            file.keep.append((body.end_byte - 1, body.end_byte))
+        wrapper = wrapper.parent
+
+
+def _masked_text(file: _File) -> bytes:
+    data = file.parsed.source.data
+    out = bytearray(blank(data))
+    for start, end in _merged(file.keep):
+        out[start:end] = data[start:end]
+    for start, end in (*file.drop, *file.skipped):
+        out[start:end] = blank(data[start:end])
+    _neutralise(out)
+    for directive in file.scan.directives:
+        kept = not file.is_skipped(directive.start)
+        out[directive.start : directive.end] = blank(data[directive.start : directive.end])
+        if kept and _allowed(directive, data, file.keep):
+            out[directive.start : directive.end] = _directive_text(data[directive.start : directive.end])
+    return bytes(out)
+
+
+def _neutralise(out: bytearray) -> None:
+    """Takes every ``#`` and its digraph out of the text: no directive is left that was not put there on purpose."""
+    for index, byte in enumerate(out):
+        if byte == 35 or (byte == 37 and out[index + 1 : index + 2] == b":"):
+            out[index] = 32
+
+
+def _allowed(directive: Directive, data: bytes, keep: Iterable[tuple[int, int]]) -> bool:
+    if directive.name in ("define", "undef"):
+        return True
+    if directive.name != "pragma":
+        return False
+    text = data[directive.argument : directive.end].split()
+    return bool(text) and text[0] in (b"unroll", b"nounroll", b"pack") and any(
+        start <= directive.start < end for start, end in keep
+    )  # fmt: skip
+
+
+def _directive_text(text: bytes) -> bytes:
+    """A kept directive; a ``#`` that begins one of its continued lines is blanked."""
+    return re.sub(rb"(?<=[\r\n])([ \t\f\v]*)(?:#|%:)", lambda m: m.group(1) + b" " * (len(m.group()) - len(m.group(1))), text)
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    result: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return result
