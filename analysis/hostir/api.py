@@ -55,14 +55,13 @@ class LaunchCall:
     cooperative: bool = False
 
 
-_TRIPLES = {"grid": (1, 2, 3), "block": (4, 5, 6)}
 LAUNCHES: dict[str, LaunchCall] = {
     "cudaLaunchKernel": LaunchCall("cudaLaunchKernel", 0, (1,), (2,), 4, 3),
     "cudaLaunchCooperativeKernel": LaunchCall("cudaLaunchCooperativeKernel", 0, (1,), (2,), 4, 3, cooperative=True),
     "cudaLaunchKernelEx": LaunchCall("cudaLaunchKernelEx", 1, config=0, variadic=True),
     "cudaLaunchKernelExC": LaunchCall("cudaLaunchKernelEx", 1, args=2, config=0),
-    "cuLaunchKernel": LaunchCall("cuLaunchKernel", 0, **_TRIPLES, smem=7, args=9),
-    "cuLaunchCooperativeKernel": LaunchCall("cuLaunchKernel", 0, **_TRIPLES, smem=7, args=9, cooperative=True),
+    "cuLaunchKernel": LaunchCall("cuLaunchKernel", 0, (1, 2, 3), (4, 5, 6), 7, 9),
+    "cuLaunchCooperativeKernel": LaunchCall("cuLaunchKernel", 0, (1, 2, 3), (4, 5, 6), 7, 9, cooperative=True),
     "cuLaunchKernelEx": LaunchCall("cuLaunchKernel", 1, args=2, config=0),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prelaunch.analysis.hostir import evaluate, ir, lookup
+from prelaunch.analysis.hostir import evaluate, ir, lookup, objects, places
 from prelaunch.analysis.hostir.lower_expr import number as literal
 from prelaunch.analysis.hostir.machine import Frame, Machine
 from prelaunch.analysis.hostir.values import Array, Memory, Ref, State, Value
@@ -33,7 +33,7 @@ def bind(
                 state.vars[key] = _converted(machine, inner, parameter, held)
             continue
         if parameter.reference and index < len(expr.args):
-            where = evaluate.place(machine, caller, state, expr.args[index])
+            where = places.place(machine, caller, state, expr.args[index])
             if where is not None and (where.key in state.vars or "const" not in parameter.type.split()):
                 inner.aliases[parameter.slot] = where
                 continue
@@ -46,7 +46,7 @@ def _converted(machine: Machine, inner: Frame, parameter: ir.Parameter, held: Va
         return held
     if parameter.pointers and isinstance(held, Ref | Array):
         return held
-    return evaluate.convert(machine, inner, held, kind + "*" * parameter.pointers)
+    return objects.convert(machine, inner, held, kind + "*" * parameter.pointers)
 
 
 def bind_templates(machine: Machine, state: State, inner: Frame, template_args: tuple[str, ...]) -> None:
@@ -69,11 +69,11 @@ def _template_value(
 ) -> Value:
     kind = lookup.resolve_type(machine, inner, parameter.type)
     if given in ("true", "false"):
-        return evaluate.convert(machine, inner, Const(int(given == "true"), BOOL), kind)
+        return objects.convert(machine, inner, Const(int(given == "true"), BOOL), kind)
     number = literal(given.lstrip("-")) if given is not None else None
     if number is not None and isinstance(number.value, int) and given is not None:
         value = Const(-number.value if given.startswith("-") else number.value, I32)
-        return evaluate.convert(machine, inner, value, kind)
+        return objects.convert(machine, inner, value, kind)
     if given is None and parameter.default is not None and parameter.default.expr is not None:
         return evaluate.value(machine, inner, state, parameter.default.expr)
     origin = inner.origin(parameter.slot)

@@ -7,8 +7,20 @@ that is not run could write (variables whose address it gets, globals it names) 
 from __future__ import annotations
 
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
-from prelaunch.analysis.hostir import api, bindings, ctypes, evaluate, execute, fold, ir, lookup
-from prelaunch.analysis.hostir.machine import MAX_CALLS, CallSite, Frame, Machine, Seen, read
+from prelaunch.analysis.hostir import (
+    api,
+    bindings,
+    ctypes,
+    evaluate,
+    execute,
+    fold,
+    ir,
+    launching,
+    lookup,
+    objects,
+    places,
+)
+from prelaunch.analysis.hostir.machine import MAX_CALLS, CallSite, Frame, Machine, read
 from prelaunch.analysis.hostir.values import (
     NUMBERS,
     Array,
@@ -23,11 +35,10 @@ from prelaunch.analysis.hostir.values import (
     Symbol,
     Text,
     Value,
-    dim3,
     functions,
     number,
 )
-from prelaunch.analysis.kernel import F64, I32, I64, U32, U64, Const, Expr
+from prelaunch.analysis.kernel import F64, I32, U32, U64, Const, Expr
 from prelaunch.analysis.source import Span
 
 MAX_HELPER = 4_000
@@ -42,7 +53,7 @@ def call(machine: Machine, frame: Frame, state: State, expr: ir.Call) -> Value:
     name = api.plain(expr.name)
     args = arguments(machine, frame, state, expr.args)
     if name in api.LAUNCHES and not lookup.callees(machine.project, name, frame.function.file):
-        return _launch_call(machine, frame, state, expr, api.LAUNCHES[name], args)
+        return launching.launch_call(machine, frame, state, expr, api.LAUNCHES[name], args)
     known = _api_call(machine, frame, state, expr, name, args)
     if known is not None:
         return known
@@ -76,7 +87,7 @@ def _callee_value(machine: Machine, frame: Frame, state: State, callee: ir.Expr)
     return evaluate.value(machine, frame, state, callee)
 
 
-# --- the API -----------------------------------------------------------------------------------------------------------
+# --- the API -------------------------------------------------------------------------------------------------------
 
 
 def _api_call(
@@ -91,25 +102,25 @@ def _api_call(
         return _set_attribute(machine, frame, state, expr, args)
     if name == "cuModuleGetFunction" and len(args) == 3 and isinstance(args[2], Text):
         if isinstance(args[0], Ref):
-            evaluate.store(state, args[0].place, Function(args[2].value, (), frame.function.file))
+            places.store(state, args[0].place, Function(args[2].value, (), frame.function.file))
         return result(machine, frame, expr)
-    if name in ("min", "max", "fmin", "fmax", "fminf", "fmaxf", "umin", "umax") and len(args) == 2:
-        if not lookup.callees(machine.project, name, frame.function.file):
-            return fold.pick(name.strip("fu")[:3], number(args[0]), number(args[1]))  # type: ignore[return-value]
+    own = bool(lookup.callees(machine.project, name, frame.function.file))
+    if name in ("min", "max", "fmin", "fmax", "fminf", "fmaxf", "umin", "umax") and len(args) == 2 and not own:
+        return fold.pick(name.strip("fu")[:3], number(args[0]), number(args[1]))
     bare = name[:-1] if name.endswith("f") and name[:-1] in fold.MATH_FUNCTIONS else name
-    if bare in fold.MATH_FUNCTIONS and args and not lookup.callees(machine.project, name, frame.function.file):
-        return fold.call(bare, tuple(fold.cast(number(a), F64) for a in args), F64)  # type: ignore[return-value]
+    if bare in fold.MATH_FUNCTIONS and args and not own:
+        return fold.call(bare, tuple(fold.cast(number(a), F64) for a in args), F64)
     if name == "abs" and len(args) == 1 and isinstance(args[0], Const):
         return Const(abs(args[0].value), args[0].type)
     if name in ("forward", "move", "raw_pointer_cast", "as_const", "ref", "cref", "toDevicePtr") and len(args) == 1:
         return args[0]
     if name == "make_uint3" or name == "make_dim3":
-        return Record("dim3", tuple((a, fold.cast(number(v), U32)) for a, v in zip("xyz", args, strict=False)))  # type: ignore[misc]
+        return Record("dim3", tuple((a, fold.cast(number(v), U32)) for a, v in zip("xyz", args, strict=False)))
     if name == "swap" and len(expr.args) == 2:
         for side in expr.args:
-            where = evaluate.place(machine, frame, state, side)
+            where = places.place(machine, frame, state, side)
             if where is not None:
-                evaluate.forget(machine, frame, state, where, "swapped", expr.span.start)
+                places.forget(machine, frame, state, where, "swapped", expr.span.start)
         return Const(0, I32)
     return None
 
@@ -137,7 +148,7 @@ def _allocate(
         old = read(state.vars.get(target.place.key), target.place.path)
         name = _last_name(target.place)
         element = old.element if isinstance(old, Memory) else 0
-        evaluate.store(
+        places.store(
             state, target.place, Memory(where, name, element=element, extent=extent, space=row.space, made=expr.span)
         )
     return result(machine, frame, expr)
@@ -159,143 +170,7 @@ def _set_attribute(machine: Machine, frame: Frame, state: State, expr: ir.Call, 
     return result(machine, frame, expr)
 
 
-# --- launches ------------------------------------------------------------------------------------------------------------
-
-
-def launch(machine: Machine, frame: Frame, state: State, expr: ir.Launch) -> Value:
-    """``kernel<<<grid, block, smem, stream>>>(args)``."""
-    config = arguments(machine, frame, state, expr.config)
-    args = arguments(machine, frame, state, expr.args)
-    one = Const(1, U32)
-    grid, block = (dim3(config[i]) if i < len(config) else dim3(one) for i in (0, 1))
-    smem = fold.cast(number(config[2]), U64) if len(config) > 2 else Const(0, U64)
-    spans = tuple(s for e in expr.config[:2] for s in _declared_at(frame, e))
-    for kernel in _kernels(machine, frame, state, expr.callee):
-        record(machine, frame, state, Seen(
-            "<<<>>>", kernel, grid, block, smem, tuple(args), expr.span, frame.function, frame.stack, dims=spans,
-        ))  # fmt: skip
-    return machine.symbol("void", "launch", *frame.origin(expr.span.start))
-
-
-def _declared_at(frame: Frame, expr: ir.Expr) -> list[Span]:
-    """Where the variables in a launch dimension are declared."""
-    found = [
-        frame.declared[e.slot].span for e in ir.walk_expr(expr) if isinstance(e, ir.Name) and e.slot in frame.declared
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _kernels(machine: Machine, frame: Frame, state: State, callee: ir.Expr) -> tuple[Function, ...]:
-    """The kernels a launch can start; a name nothing is known of stands for itself."""
-    if isinstance(callee, ir.Name) and not callee.slot:
-        held = state.vars.get(("", callee.name))
-        if held is None or not functions(held):
-            return (Function(callee.name, print_arguments(machine, frame, state, callee), frame.function.file),)
-    found = functions(evaluate.value(machine, frame, state, callee))
-    if found:
-        return found
-    name = callee.name if isinstance(callee, ir.Name) else callee.field if isinstance(callee, ir.Member) else "?"
-    return (Function(name, (), frame.function.file),)
-
-
-def record(machine: Machine, frame: Frame, state: State, seen: Seen) -> None:
-    name = seen.kernel.name.rpartition("::")[2]
-    wanted = ", ".join(seen.kernel.template_args)
-    found = [(k, v) for k, v in state.attributes.items() if k[0] == name and (k[1] == wanted or not k[1] or not wanted)]
-    attributes = tuple(("max_dynamic_smem", amount, span) for _, (amount, span) in found[-1:])
-    from dataclasses import replace
-
-    machine.seen.append(replace(seen, attributes=attributes + seen.attributes))
-
-
-def _launch_call(
-    machine: Machine, frame: Frame, state: State, expr: ir.Call, row: api.LaunchCall, args: list[Value]
-) -> Value:
-    def at(index: int | None) -> Value | None:
-        return args[index] if index is not None and index < len(args) else None
-
-    kernels = functions(at(row.kernel) or Const(0, I32))
-    if not kernels and row.kernel < len(expr.args):
-        inner = expr.args[row.kernel]
-        while isinstance(inner, ir.Cast | ir.Unary):
-            inner = inner.operand
-        name = inner.name if isinstance(inner, ir.Name) else inner.field if isinstance(inner, ir.Member) else "?"
-        kernels = (Function(name, (), frame.function.file),)
-    grid, block, smem, cooperative, extra = _configuration(machine, frame, state, expr, row, args)
-    passed = tuple(args[2:]) if row.variadic else _pointed(state, at(row.args))
-    spans = tuple(s for i in (*row.grid, *row.block) if i < len(expr.args) for s in _declared_at(frame, expr.args[i]))
-    for kernel in kernels:
-        record(machine, frame, state, Seen(
-            row.form, kernel, grid, block, smem, passed, expr.span, frame.function, frame.stack, extra, spans,
-            cooperative or row.cooperative,
-        ))  # fmt: skip
-    return result(machine, frame, expr)
-
-
-def _configuration(
-    machine: Machine, frame: Frame, state: State, expr: ir.Call, row: api.LaunchCall, args: list[Value]
-) -> tuple[Record, Record, Expr, bool, tuple[tuple[str, Expr, Span], ...]]:
-    """(grid, block, shared memory, cooperative, attributes) of a launch function."""
-    if row.config is None:
-        grid, block = (_dims([args[i] for i in side if i < len(args)]) for side in (row.grid, row.block))
-        smem = args[row.smem] if row.smem is not None and row.smem < len(args) else Const(0, U64)
-        return grid, block, fold.cast(number(smem), U64), False, ()
-    held = args[row.config] if row.config < len(args) else Symbol(0, "config")
-    config = read(state.vars.get(held.place.key), held.place.path) if isinstance(held, Ref) else held
-    if not isinstance(config, Record):
-        name = getattr(config, "name", "") or "config"
-        symbols = [
-            machine.symbol(f"{name}.{f}", "launch configuration", repr(config), f) for f in ("gridDim", "blockDim")
-        ]
-        smem = machine.number(U64, f"{name}.dynamicSmemBytes", "launch configuration", repr(config))
-        return dim3(symbols[0]), dim3(symbols[1]), smem, False, ()
-    dims = []
-    for field in ("gridDim", "blockDim"):
-        whole = config.get(field)
-        axes = [config.get(f"{field}{a}") for a in "XYZ"]
-        dims.append(_dims([a for a in axes if a is not None]) if whole is None else dim3(whole))
-    shared = next((v for f in api.CONFIG_FIELDS["smem"] if (v := config.get(f)) is not None), Const(0, U64))
-    cooperative, extra = _attributes(state, config, expr.span)
-    return dims[0], dims[1], fold.cast(number(shared), U64), cooperative, extra
-
-
-def _dims(values: list[Value]) -> Record:
-    if len(values) == 1:
-        return dim3(values[0])
-    one = Const(1, U32)
-    cast = [fold.cast(number(v), U32) for v in values] + [one] * 3
-    return Record("dim3", tuple(zip("xyz", cast[:3], strict=True)))  # type: ignore[arg-type]  # numbers
-
-
-def _attributes(state: State, config: Record, span: Span) -> tuple[bool, tuple[tuple[str, Expr, Span], ...]]:
-    """Launch attributes of a configuration record: cooperative, and the cluster's dims."""
-    held = config.get("attrs")
-    if isinstance(held, Ref):
-        held = read(state.vars.get(held.place.key), held.place.path)
-    items = held.items if isinstance(held, Array) else (held,) if isinstance(held, Record) else ()
-    cooperative = False
-    found: list[tuple[str, Expr, Span]] = []
-    for item in items:
-        chosen = read(item, ("val",))
-        if not isinstance(chosen, Record):
-            continue
-        flag, cluster = chosen.get("cooperative"), chosen.get("clusterDim")
-        cooperative = cooperative or (isinstance(flag, Const) and bool(flag.value))
-        if isinstance(cluster, Record):
-            found += [(f"cluster.{a}", number(v), span) for a in "xyz" if (v := cluster.get(a)) is not None]
-    return cooperative, tuple(found)
-
-
-def _pointed(state: State, held: Value | None) -> tuple[Value | None, ...]:
-    """Kernel arguments behind a ``void**``."""
-    if isinstance(held, Ref):
-        held = read(state.vars.get(held.place.key), held.place.path)
-    if not isinstance(held, Array):
-        return ()
-    return tuple(read(state.vars.get(i.place.key), i.place.path) if isinstance(i, Ref) else None for i in held.items)
-
-
-# --- calls of project functions ------------------------------------------------------------------------------------------
+# --- calls of project functions ------------------------------------------------------------------------------------
 
 
 def _call_pointer(machine: Machine, frame: Frame, state: State, expr: ir.Call, held: Value, args: list[Value]) -> Value:
@@ -325,12 +200,12 @@ def _call_name(machine: Machine, frame: Frame, state: State, expr: ir.Call, args
     if isinstance(callee, ir.Member):
         base = evaluate.value(machine, frame, state, callee.base)
         if isinstance(base, Memory) and not expr.args:
-            known = _container(base, callee.field)
+            known = _container(base, callee.name)
             if known is not None:
                 return known
-        this = base.place if isinstance(base, Ref) else evaluate.place(machine, frame, state, callee.base)
+        this = base.place if isinstance(base, Ref) else places.place(machine, frame, state, callee.base)
         record_name = _record_of(machine, frame, callee.base, base)
-        name = callee.field
+        name = callee.name
     elif isinstance(callee, ir.Name):
         name = callee.name
         this = frame.this
@@ -340,9 +215,9 @@ def _call_name(machine: Machine, frame: Frame, state: State, expr: ir.Call, args
     if decl is None:
         alias = lookup.resolve_type(machine, frame, name) if name else ""
         if len(args) == 1 and ctypes.scalar(alias) is not None and isinstance(args[0], NUMBERS):
-            return fold.cast(args[0], ctypes.scalar(alias) or I32)  # type: ignore[return-value]  # a number
+            return fold.cast(args[0], ctypes.scalar(alias) or I32)
         if alias == "dim3" or (name and machine.project.lookup_records(name, frame.function.file)):
-            return object_of(machine, frame, state, expr, alias or name, tuple(args))
+            return objects.object_of(machine, frame, state, expr, alias or name, tuple(args))
     if decl is None or not _worth_running(machine, frame, decl, args):
         return skip(machine, frame, state, expr, args, decl)
     printed = print_arguments(machine, frame, state, callee) if isinstance(callee, ir.Name | ir.Member) else ()
@@ -364,7 +239,7 @@ def _container(held: Memory, method: str) -> Value | None:
     if method in ("data", "get", "begin", "c_str"):
         return held
     if method == "size" and held.extent is not None and held.element:
-        return fold.binary("div", held.extent, Const(held.element, U64))  # type: ignore[return-value]  # a number
+        return fold.binary("div", held.extent, Const(held.element, U64))
     return None
 
 
@@ -434,7 +309,7 @@ def run_closure(
 def skip(
     machine: Machine, frame: Frame, state: State, expr: ir.Call, args: list[Value], decl: FunctionDecl | None
 ) -> Value:
-    """A call that is not executed: what it may write becomes unknown; lambdas given to it run with unknown arguments."""
+    """A call that is not executed: what it may write becomes unknown; lambdas given to it run."""
     for held in args:
         if isinstance(held, Closure):
             run_closure(machine, frame, state, held, None, expr.span)
@@ -442,13 +317,13 @@ def skip(
     if decl is not None:
         mentioned = machine.mentions(decl.name)
         for key in [k for k in state.vars if k[0] == "" and k[1] in mentioned]:
-            evaluate.forget(machine, frame, state, Place(key), f"written by {decl.name}()", expr.span.start)
+            places.forget(machine, frame, state, Place(key), f"written by {decl.name}()", expr.span.start)
         function = machine.host_function(decl)
         for parameter, given in zip(function.parameters, expr.args, strict=False):
             if parameter.reference and "const" not in parameter.type.split():
-                where = evaluate.place(machine, frame, state, given)
+                where = places.place(machine, frame, state, given)
                 if where is not None:
-                    evaluate.forget(machine, frame, state, where, f"written by {decl.name}()", expr.span.start)
+                    places.forget(machine, frame, state, where, f"written by {decl.name}()", expr.span.start)
     return result(machine, frame, expr)
 
 
@@ -456,49 +331,15 @@ def forget_arguments(machine: Machine, frame: Frame, state: State, expr: ir.Call
     reason = f"written by {expr.name or 'a call'}()"
     for held, given in zip(args, expr.args, strict=False):
         if isinstance(held, Ref):
-            evaluate.forget(machine, frame, state, held.place, reason, expr.span.start)
+            places.forget(machine, frame, state, held.place, reason, expr.span.start)
         elif isinstance(held, Array):
-            where = evaluate.place(machine, frame, state, given)
+            where = places.place(machine, frame, state, given)
             if where is not None:
-                evaluate.forget(machine, frame, state, where, reason, expr.span.start)
+                places.forget(machine, frame, state, where, reason, expr.span.start)
     if isinstance(expr.callee, ir.Member):
-        base = evaluate.place(machine, frame, state, expr.callee.base)
+        base = places.place(machine, frame, state, expr.callee.base)
         if base is not None and isinstance(read(state.vars.get(base.key), base.path), Record):
-            evaluate.forget(machine, frame, state, base, reason, expr.span.start)
-
-
-def object_of(
-    machine: Machine, frame: Frame, state: State, expr: ir.Expr | None, kind: str, args: tuple[Value, ...]
-) -> Value:
-    """A value of class type: containers are memory, aggregates records; other classes are symbols."""
-    start = expr.span.start if expr is not None else 0
-    plain = kind.partition("<")[0].rpartition("::")[2]
-    if plain in ("vector", "device_vector", "host_vector", "array", "unique_ptr"):
-        element = lookup.size_of(machine, frame, kind.partition("<")[2].rpartition(">")[0].split(",")[0].strip())
-        extent: Expr | None = None
-        if args and isinstance(args[0], NUMBERS) and element:
-            extent = fold.binary("mul", fold.cast(args[0], U64), Const(element, U64))
-        where = f"{frame.function.file}:{start}@{len(frame.stack)}"
-        space = "device" if plain == "device_vector" else "host"
-        return Memory(where, plain, element=element or 0, extent=extent, space=space)
-    found = machine.project.lookup_records(kind, frame.function.file) if kind.replace("::", "").isidentifier() else []
-    if found and found[0].template is None and not found[0].kind.startswith("enum"):
-        simple = kind.rpartition("::")[2]
-        if len(args) == 1 and isinstance(args[0], Record) and args[0].type in (kind, simple):
-            return args[0]
-        constructors = [f for f in machine.project.functions.get(simple, []) if f.record == found[0].qualified]
-        if not constructors:
-            outside, empty = lookup.empty_frame(machine, found[0].file.source.path, found[0].qualified)
-            fields: list[tuple[str, Value]] = []
-            for index, (name, _, _, extents, default) in enumerate(lookup.members(machine, found[0])):
-                if index < len(args):
-                    fields.append((name, args[index]))
-                elif default is not None and not extents:
-                    fields.append((name, evaluate.value(machine, outside, empty, default)))
-            return Record(simple, tuple(fields))
-    if kind.startswith(("cudaLaunch", "CUlaunch")):
-        return Record(kind)
-    return machine.symbol(plain, f"object of type {plain}", *frame.origin(start, kind))
+            places.forget(machine, frame, state, base, reason, expr.span.start)
 
 
 def print_arguments(machine: Machine, frame: Frame, state: State, name: ir.Name | ir.Member) -> tuple[str, ...]:
@@ -516,6 +357,3 @@ def print_arguments(machine: Machine, frame: Frame, state: State, name: ir.Name 
                 continue
         found.append(lookup.resolve_type(machine, frame, item.text))
     return tuple(found)
-
-
-__all__ = ["I64", "Ended", "call", "launch", "object_of", "print_arguments"]

@@ -11,7 +11,7 @@ import re
 from tree_sitter import Node
 
 from prelaunch.analysis.frontends.cuda.declarations import RecordDecl, VariableDecl
-from prelaunch.analysis.hostir import evaluate, ir, lookup
+from prelaunch.analysis.hostir import evaluate, ir, lookup, objects
 from prelaunch.analysis.hostir.declarators import read_declarator, type_words
 from prelaunch.analysis.hostir.lower_expr import expr
 from prelaunch.analysis.hostir.machine import Frame, Machine
@@ -96,7 +96,7 @@ def initial(machine: Machine, variable: VariableDecl) -> Value | None:
         init = ir.Construct(words, init.parts if isinstance(init, ir.Unknown) else (init,), span=init.span)
     extents = tuple(expr(host, e, text) if e is not None else None for e in shape.extents)
     declared = ir.Declare(variable.name, variable.name, words, init, shape.pointers, extents, span=text.span(value))
-    result = evaluate.declared_value(machine, frame, state, declared)
+    result = objects.declared_value(machine, frame, state, declared)
     return None if isinstance(result, Symbol) else result
 
 

@@ -6,7 +6,7 @@ are not known, or are more than ``MAX_UNROLL``, leaves everything it assigns unk
 
 from __future__ import annotations
 
-from prelaunch.analysis.hostir import bindings, calls, evaluate, fold, ir
+from prelaunch.analysis.hostir import calls, evaluate, fold, ir, objects, places
 from prelaunch.analysis.hostir.fold import TooLarge
 from prelaunch.analysis.hostir.machine import MAX_RECURSION, Frame, Machine
 from prelaunch.analysis.hostir.values import (
@@ -51,7 +51,7 @@ def body(machine: Machine, frame: Frame, state: State, keep: bool = False) -> Va
             del merged.vars[key]
     state.become(merged)
     if value is not None and frame.function.returns not in ("auto", ""):
-        value = evaluate.convert(machine, frame, value, frame.function.returns)
+        value = objects.convert(machine, frame, value, frame.function.returns)
     return value
 
 
@@ -117,19 +117,19 @@ def _declare(machine: Machine, frame: Frame, state: State, stmt: ir.Declare) -> 
     frame.declared[stmt.slot] = stmt
     frame.aliases.pop(stmt.slot, None)
     if stmt.reference and stmt.init is not None:
-        where = evaluate.place(machine, frame, state, stmt.init)
+        where = places.place(machine, frame, state, stmt.init)
         if where is not None and where.key in state.vars:
             frame.aliases[stmt.slot] = where
             return
-    held = evaluate.declared_value(machine, frame, state, stmt)
+    held = objects.declared_value(machine, frame, state, stmt)
     if stmt.static and not stmt.const:
         state.vars[(frame.id, stmt.slot)] = held
-        evaluate.forget(machine, frame, state, Place((frame.id, stmt.slot)), "static variable")
+        places.forget(machine, frame, state, Place((frame.id, stmt.slot)), "static variable")
         return
     state.vars[(frame.id, stmt.slot)] = held
 
 
-# --- branches ------------------------------------------------------------------------------------------------------------
+# --- branches ------------------------------------------------------------------------------------------------------
 
 
 def condition(machine: Machine, frame: Frame, state: State, expr: ir.Expr) -> Expr:
@@ -170,7 +170,7 @@ def _merge_sides(state: State, test: Expr, then: State | None, orelse: State | N
 def _assume(
     machine: Machine, frame: Frame, state: State, cond: ir.Expr, holds: bool
 ) -> list[tuple[Place, Value, Value]]:
-    """``x == 256`` (and conjunctions of such) makes ``x`` known inside the branch: (variable, before, in the branch)."""
+    """``x == 256`` (and conjunctions of such) makes ``x`` known in the branch: (variable, before, inside)."""
     found: list[tuple[Place, Value, Value]] = []
     pending = [cond]
     while pending:
@@ -194,7 +194,7 @@ def equate(
     """Gives the plain variable ``side`` the constant ``other`` evaluates to."""
     if not isinstance(side, ir.Name) or not side.slot:
         return None
-    where = evaluate.place(machine, frame, state, side)
+    where = places.place(machine, frame, state, side)
     if where is None or where.path:
         return None
     before = state.vars.get(where.key)
@@ -259,7 +259,7 @@ def _join_all(machine: Machine, frame: Frame, state: State, ends: list[State], *
     return True
 
 
-# --- loops ---------------------------------------------------------------------------------------------------------------
+# --- loops ---------------------------------------------------------------------------------------------------------
 
 
 def _loop(machine: Machine, frame: Frame, state: State, stmt: ir.Loop) -> bool:
@@ -343,18 +343,17 @@ def _summarise(machine: Machine, frame: Frame, state: State, stmt: ir.Loop) -> b
         ends.append(before)
     if not ends:
         return False
-    endless = stmt.cond is None and not ends
-    if endless:
-        return False
     _join_all(machine, frame, state, ends, stmt.span.start)
     _forget_all(machine, frame, state, changed, "changes in a loop", stmt.span.end)
     return True
 
 
-def _forget_all(machine: Machine, frame: Frame, state: State, places: list[Place], reason: str, *words: object) -> None:
-    for where in places:
+def _forget_all(
+    machine: Machine, frame: Frame, state: State, changed: list[Place], reason: str, *words: object
+) -> None:
+    for where in changed:
         if where.key in state.vars:
-            evaluate.forget(machine, frame, state, where, reason, *words)
+            places.forget(machine, frame, state, where, reason, *words)
 
 
 def assigned(machine: Machine, frame: Frame, state: State, loop: ir.Loop) -> list[Place]:
@@ -387,15 +386,9 @@ def assigned(machine: Machine, frame: Frame, state: State, loop: ir.Loop) -> lis
 def _add(machine: Machine, frame: Frame, found: dict[Place, None], target: ir.Expr) -> None:
     path: list[str] = []
     while isinstance(target, ir.Member | ir.Index | ir.Cast):
-        if isinstance(target, ir.Member):
-            path = [] if target.arrow else [target.field, *path]
-        else:
-            path = []
+        path = [target.name, *path] if isinstance(target, ir.Member) and not target.arrow else []
         target = target.operand if isinstance(target, ir.Cast) else target.base
     if isinstance(target, ir.Name):
         key = (frame.id, target.slot) if target.slot else ("", target.name)
         place = frame.aliases.get(target.slot, Place(key)) if target.slot else Place(key)
         found.setdefault(Place(place.key, (*place.path, *path)))
-
-
-__all__ = ["assigned", "bindings", "block", "body", "condition", "statement"]

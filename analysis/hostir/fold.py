@@ -7,6 +7,8 @@ they stand for and no behaviour is undefined; expressions never grow beyond ``MA
 from __future__ import annotations
 
 import math
+import struct
+from collections.abc import Callable
 
 from prelaunch.analysis.kernel import (
     BOOL,
@@ -67,8 +69,6 @@ def wrap(value: int | float, kind: Type) -> int | float:
 
 def _round(value: float, kind: Scalar) -> float:
     if kind.bits == 32:
-        import struct
-
         try:
             return float(struct.unpack("f", struct.pack("f", value))[0])
         except OverflowError:
@@ -252,7 +252,7 @@ def call(name: str, args: tuple[Expr, ...], kind: Scalar) -> Expr:
     return _sized(Pure(name, args, kind))
 
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, Callable[..., float]] = {
     "ceil": math.ceil, "floor": math.floor, "round": lambda x: math.floor(abs(x) + 0.5) * (1 if x >= 0 else -1),
     "sqrt": math.sqrt, "pow": math.pow, "log2": math.log2, "log": math.log, "fabs": abs, "exp2": lambda x: 2.0**x,
     "log10": math.log10, "cbrt": lambda x: math.copysign(abs(x) ** (1 / 3), x), "trunc": math.trunc,
@@ -266,11 +266,8 @@ def _constant_leaf(expr: Select) -> bool:
 
 
 def _sized(expr: Expr) -> Expr:
-    count = 0
-    for _ in walk_expr(expr):
-        count += 1
-        if count > MAX_NODES:
-            raise TooLarge
+    if any(count > MAX_NODES for count, _ in enumerate(walk_expr(expr), 1)):
+        raise TooLarge
     return expr
 
 

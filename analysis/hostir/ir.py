@@ -3,7 +3,7 @@
 Grammar (frozen dataclasses; every node carries a ``span``, which equality ignores)::
 
     HostFunction = name, template parameters, parameters, body
-    Expr = Literal(value) | Name(slot, name, template args) | Member(base, field) | Index(base, index)
+    Expr = Literal(value) | Name(slot, name, template args) | Member(base, name) | Index(base, index)
          | Unary(op, a) | Binary(op, a, b) | Ternary(c, a, b) | Cast(type, a) | SizeOf(type or a)
          | Construct(type, args) | New(type, count) | Assign(target, op, value) | Lambda(function)
          | Call(callee, args) | Launch(callee, config, args) | Unknown(parts)
@@ -67,7 +67,7 @@ class Member:
     """``arrow`` says that ``base`` is a pointer."""
 
     base: Expr
-    field: str
+    name: str
     arrow: bool = False
     template_args: tuple[TemplateArgument, ...] = ()
     span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
@@ -165,7 +165,7 @@ class Call:
         match self.callee:
             case Name():
                 return self.callee.simple
-            case Member(field=name):
+            case Member(name=name):
                 return name
         return ""
 

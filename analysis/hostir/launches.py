@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
-from prelaunch.analysis.hostir import bindings, calls, execute, fold, ir, lookup, reach
+from prelaunch.analysis.hostir import bindings, calls, execute, fold, lookup, reach
 from prelaunch.analysis.hostir.checks import Checks
 from prelaunch.analysis.hostir.machine import MAX_CONTEXTS, Exhausted, Frame, Machine, Seen
-from prelaunch.analysis.hostir.values import NUMBERS, Memory, Place, State, Value, conditions, identity, number
+from prelaunch.analysis.hostir.values import NUMBERS, Memory, Place, Record, State, Value, conditions, identity, number
 from prelaunch.analysis.kernel import BOOL, I64, U64, Const, Expr, Pointer, PtrAdd, Select, Var, walk_expr
 from prelaunch.analysis.launch import Launch, Relation
-from prelaunch.analysis.source import Span
 
 MAX_VARIANTS = 4
 
@@ -64,7 +63,7 @@ def execute_root(machine: Machine, decl: FunctionDecl) -> None:
         machine.frames.clear()
 
 
-# --- from what was seen to launches --------------------------------------------------------------------------------------
+# --- from what was seen to launches --------------------------------------------------------------------------------
 
 
 def _collect(machine: Machine, checks: Checks) -> tuple[Launch, ...]:
@@ -97,7 +96,7 @@ def _key(launch: Launch) -> tuple[object, ...]:
 def _variants(seen: Seen) -> list[Seen]:
     """One launch per combination of the branches its dimensions depend on, at most ``MAX_VARIANTS``."""
     dims = [number(v) for r in (seen.grid, seen.block) for _, v in r.fields]
-    chosen = conditions(iter([*dims, seen.smem, *(v for _, v, _ in seen.attributes)]))
+    chosen = conditions([*dims, seen.smem, *(v for _, v, _ in seen.attributes)])
     if not chosen or 2 ** len(chosen) > MAX_VARIANTS:
         return [seen]
     made = [seen]
@@ -113,15 +112,15 @@ def _decide(seen: Seen, cond: Expr, value: int) -> Seen:
     def put(expr: Expr) -> Expr:
         return fold.substitute(expr, cond, truth) if any(isinstance(e, Select) for e in walk_expr(expr)) else expr
 
-    def fields(record: object) -> tuple[tuple[str, Value], ...]:
-        return tuple((k, put(number(v))) for k, v in record.fields)  # type: ignore[attr-defined,misc]
+    def fields(record: Record) -> tuple[tuple[str, Value], ...]:
+        return tuple((k, put(number(v))) for k, v in record.fields)
 
     return replace(
         seen,
         grid=replace(seen.grid, fields=fields(seen.grid)),
         block=replace(seen.block, fields=fields(seen.block)),
         smem=put(seen.smem),
-        args=tuple(put(a) if isinstance(a, NUMBERS) else a for a in seen.args),  # type: ignore[misc]
+        args=tuple(put(a) if isinstance(a, NUMBERS) else a for a in seen.args),
         attributes=tuple((k, put(v), s) for k, v, s in seen.attributes),
     )
 
@@ -219,7 +218,7 @@ def _minus(extent: Expr, offset: Expr) -> Expr | None:
         return None
 
 
-# --- which kernel --------------------------------------------------------------------------------------------------------
+# --- which kernel --------------------------------------------------------------------------------------------------
 
 
 def resolve_kernel(project: Project, launch: Launch) -> FunctionDecl | None:
@@ -238,7 +237,4 @@ def _kernel_decl(project: Project, name: str, file: str, count: int) -> Function
     fitting = [f for f in bodies if len(f.parameters) == count or not count]
     chosen = fitting or [f for f in bodies if len(f.parameters) > count] or bodies
     primary = [f for f in chosen if not f.specialisation]
-    return (primary or chosen or [None])[0]
-
-
-__all__ = ["Span", "execute_root", "find_launches", "ir", "resolve_kernel"]
+    return next(iter(primary or chosen), None)

@@ -6,21 +6,18 @@ expanded at its use); every local name is resolved to its declaration; nesting d
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from tree_sitter import Node
 
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
-from prelaunch.analysis.frontends.cuda.macros import MacroLimit, expand_call, expand_object, parse_fragment
 from prelaunch.analysis.hostir import ir
 from prelaunch.analysis.hostir.declarators import Declarator, arguments_of, read_declarator, type_words
-from prelaunch.analysis.hostir.lower_expr import expr, number, template_arguments, unknown
+from prelaunch.analysis.hostir.lower_expr import expr, number, unknown
+from prelaunch.analysis.hostir.macro_use import expand_launching
 from prelaunch.analysis.hostir.scopes import MAX_DEPTH, Host
-from prelaunch.analysis.hostir.text import MAX_EXPANSION, MAX_NESTED, Text
+from prelaunch.analysis.hostir.text import Text
 from prelaunch.analysis.source import Span
-
-LAUNCHING = re.compile(r"<<<|\b(cudaLaunch(Cooperative)?Kernel(ExC?)?|cuLaunch\w*Kernel(Ex)?)\b")
 
 
 def lower_function(project: Project, function: FunctionDecl) -> ir.HostFunction:
@@ -105,7 +102,7 @@ class _Lowering:
                     default,
                     "variadic" in node.type or shape.pack,
                     span=text.span(node),
-                )  # fmt: skip
+                )
             )
         return tuple(found)
 
@@ -204,37 +201,10 @@ class _Lowering:
 
     def launching_macro(self, node: Node, text: Text) -> list[ir.Stmt] | None:
         """Statements of a macro use that reach a launch only through the macro's body; None for anything else."""
-        function, listed = node, None
-        if node.type == "call_expression":
-            named = node.child_by_field_name("function")
-            listed = node.child_by_field_name("arguments")
-            if named is None or any(c.type == "kernel_call_syntax" for c in node.children):
-                return None
-            function = named
-        if function.type not in ("identifier", "type_identifier"):
+        expanded = expand_launching(self.host, node, text)
+        if expanded is None:
             return None
-        word = text.of(function)
-        macro = self.project.lookup_macro(word, self.host.file) if word in self.project.macros else None
-        if macro is None or word in text.active or len(text.active) > MAX_NESTED or self.host.find(word) is not None:
-            return None
-        arguments = macro_arguments(text.of(listed)) if listed is not None else None
-        try:
-            if arguments is None:
-                body = expand_object(self.project, self.host.file, word)
-            else:
-                body = expand_call(self.project, self.host.file, word, arguments)
-        except MacroLimit:
-            return None
-        if body is None or len(body) > MAX_EXPANSION or not LAUNCHING.search(body):
-            return None
-        if listed is not None and not _launches_itself(self.project, self.host.file, word):
-            return None
-        code, fragment = parse_fragment(body, "statements")
-        use = text.span(node)
-        where = use if use.spelling is not None else replace(use, spelling=macro.span)
-        inner = Text(text.source, code, where, (*text.active, word))
-        children = fragment.named_children if fragment.type == "translation_unit" else [fragment]
-        return [s for c in children for s in self.statement(c, inner)]
+        return [s for c in expanded.nodes for s in self.statement(c, expanded.text)]
 
     def declaration(self, node: Node, text: Text) -> list[ir.Stmt]:
         words = type_words(node, text)
@@ -265,7 +235,7 @@ class _Lowering:
                     "const" in flat or "constexpr" in flat,
                     "static" in flat,
                     span=span,
-                )  # fmt: skip
+                )
             )
         return stmts
 
@@ -405,44 +375,3 @@ class _Lowering:
         word = text.flat(test) if test is not None else text.flat(name) if name is not None else ""
         cond = ir.Unknown(f"#if {word}", span=span)
         return [ir.If(cond, ir.Block(tuple(then), span=span), ir.Block(tuple(orelse), span=span), span=span)]
-
-
-def macro_arguments(listed: str) -> list[str]:
-    """Arguments of ``(a, f(b, c), d<e, f>)`` as the preprocessor splits them: at commas outside parentheses."""
-    inside = listed.strip()[1:-1]
-    parts: list[str] = []
-    depth, start, quote = 0, 0, ""
-    i = 0
-    while i < len(inside):
-        c = inside[i]
-        if quote:
-            if c == "\\":
-                i += 1
-            elif c == quote:
-                quote = ""
-        elif c in "\"'":
-            quote = c
-        elif c == "(":
-            depth += 1
-        elif c == ")":
-            depth -= 1
-        elif c == "," and depth == 0:
-            parts.append(inside[start:i].strip())
-            start = i + 1
-        i += 1
-    last = inside[start:].strip()
-    return [*parts, last] if parts or last else []
-
-
-def _launches_itself(project: Project, file: str, word: str, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether the body of macro ``word``, or of a macro named in it, holds a launch."""
-    macro = project.lookup_macro(word, file)
-    if macro is None or word in seen or len(seen) > MAX_NESTED:
-        return False
-    if LAUNCHING.search(macro.body):
-        return True
-    names = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", macro.body))
-    return any(_launches_itself(project, file, n, seen | {word}) for n in names if n in project.macros)
-
-
-__all__ = ["lower_function", "macro_arguments", "template_arguments"]

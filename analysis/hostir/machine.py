@@ -9,6 +9,7 @@ from prelaunch.analysis.hostir import ctypes, ir
 from prelaunch.analysis.hostir.lower import lower_function
 from prelaunch.analysis.hostir.values import (
     NUMBERS,
+    Array,
     Function,
     Memory,
     Place,
@@ -19,7 +20,7 @@ from prelaunch.analysis.hostir.values import (
     identity,
     unknown_number,
 )
-from prelaunch.analysis.kernel import U32, Const, Expr, Var
+from prelaunch.analysis.kernel import U32, Const, Expr, Type, Var
 from prelaunch.analysis.launch import LaunchForm
 from prelaunch.analysis.source import Span
 
@@ -157,9 +158,9 @@ class Machine:
 
     # --- unknowns --------------------------------------------------------------------------------------------------
 
-    def number(self, kind: object, name: str, reason: str, *origin: object) -> Var:
+    def number(self, kind: Type, name: str, reason: str, *origin: object) -> Var:
         """An unknown number, its reason on record."""
-        made = unknown_number(kind, name, *origin)  # type: ignore[arg-type]  # a scalar type
+        made = unknown_number(kind, name, *origin)
         self.reasons.setdefault(made.id, reason)
         return made
 
@@ -192,11 +193,10 @@ def read(value: Value | None, path: tuple[str | int, ...]) -> Value | None:
             value = value.get(step)
         elif isinstance(value, Symbol) and isinstance(step, str):
             value = Symbol(identity(value.id, step), f"{value.name}.{step}")
+        elif isinstance(value, Array) and isinstance(step, int) and 0 <= step < len(value.items):
+            value = value.items[step]
         else:
-            items = getattr(value, "items", None)
-            if not isinstance(step, int) or not isinstance(items, tuple) or not 0 <= step < len(items):
-                return None
-            value = items[step]
+            return None
     return value
 
 
@@ -208,10 +208,8 @@ def write(old: Value | None, path: tuple[str | int, ...], new: Value) -> Value:
     if isinstance(step, str):
         base = old if isinstance(old, Record) else Record("")
         return base.put(step, write(base.get(step), rest, new))
-    items = getattr(old, "items", None)
-    if isinstance(items, tuple) and 0 <= step < len(items):
-        changed = (*items[:step], write(items[step], rest, new), *items[step + 1 :])
-        return replace(old, items=changed)  # type: ignore[type-var,return-value]  # an Array
+    if isinstance(old, Array) and 0 <= step < len(old.items):
+        return replace(old, items=(*old.items[:step], write(old.items[step], rest, new), *old.items[step + 1 :]))
     return Symbol(identity(repr(old), step), getattr(old, "name", ""))
 
 

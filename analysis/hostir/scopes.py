@@ -19,7 +19,8 @@ MAX_DEPTH = 120
 class Host:
     """What lowering one function needs to know around a node.
 
-    ``depth`` counts nested statements and expressions. A name declared again in the same scope (the branches of an ``#if``) keeps its slot.
+    ``depth`` counts nested statements and expressions. A name declared again in the same scope (the branches of an
+    ``#if``) keeps its slot.
     """
 
     project: Project

@@ -14,7 +14,7 @@ MAX_NESTED = 12
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """``fixed`` is set for expanded text: all its nodes then stand at that span. ``active`` macros do not expand again."""
+    """``fixed`` is set for expanded text: all its nodes stand at that span. ``active`` macros do not expand again."""
 
     source: Source
     code: bytes

@@ -8,7 +8,7 @@ branches. Unknown variables have ids that depend only on where they come from, s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from prelaunch.analysis.hostir import fold, ir
@@ -18,19 +18,25 @@ from prelaunch.analysis.kernel import (
     I32,
     I64,
     U32,
+    Address,
     Binary,
     Bitcast,
     Cast,
     Const,
     Expr,
+    PtrAdd,
+    PtrOffset,
     Pure,
     Select,
+    Special,
     Type,
     Unary,
     Var,
+    walk_expr,
 )
 from prelaunch.analysis.source import Span
 
+ZERO = Const(0, I64)
 Key = tuple[str, str]
 """(frame id, slot); frame "" holds what is not local: globals and members of an unknown object."""
 
@@ -84,7 +90,7 @@ class Memory:
 
     allocation: str
     name: str
-    offset: Expr = Const(0, I64)
+    offset: Expr = ZERO
     element: int = 0
     extent: Expr | None = None
     space: str = "?"
@@ -126,11 +132,8 @@ class Symbol:
     name: str
 
 
-Value = (
-    Const | Var | Unary | Binary | Cast | Bitcast | Select | Pure | Record | Array | Ref | Memory | Function
-    | Functions | Closure | Text | Symbol
-)  # fmt: skip
-NUMBERS = (Const, Var, Unary, Binary, Cast, Bitcast, Select, Pure)
+Value = Expr | Record | Array | Ref | Memory | Function | Functions | Closure | Text | Symbol
+NUMBERS = (Const, Var, Special, Address, Unary, Binary, Cast, Bitcast, Select, PtrAdd, PtrOffset, Pure)
 
 
 def identity(*words: object) -> int:
@@ -194,10 +197,9 @@ def join(cond: Expr, then: State, orelse: State) -> State:
         other = orelse.vars.get(key)
         if other is not None:
             merged[key] = value if value is other or value == other else merge(cond, value, other, key)
-    for key, value in {**then.vars, **orelse.vars}.items():
+    for key in (*then.vars, *orelse.vars):
         if key not in merged and key[0] == "":
             merged[key] = Symbol(identity(key, cond), key[1])
-        del value
     return State(merged, {**orelse.attributes, **then.attributes})
 
 
@@ -205,7 +207,7 @@ def merge(cond: Expr, a: Value, b: Value, origin: object) -> Value:
     """One value for two."""
     if isinstance(a, NUMBERS) and isinstance(b, NUMBERS):
         try:
-            return fold.select(cond, a, b)  # type: ignore[return-value]  # select yields numbers only
+            return fold.select(cond, a, b)
         except TooLarge:
             return unknown_number(a.type, "", origin, cond)
     if isinstance(a, Record) and isinstance(b, Record):
@@ -236,10 +238,8 @@ def functions(value: Value) -> tuple[Function, ...]:
     return value.choices if isinstance(value, Functions) else ()
 
 
-def conditions(values: Iterator[Expr]) -> list[Expr]:
+def conditions(values: Iterable[Expr]) -> list[Expr]:
     """Conditions on which the numbers choose between alternatives, in order of appearance."""
-    from prelaunch.analysis.kernel import walk_expr
-
     found: dict[Expr, None] = {}
     for value in values:
         for part in walk_expr(value):
