@@ -12,15 +12,18 @@ int main() {
   CHECK(cudaMalloc(&signal, kSamples * sizeof(float)));
   CHECK(cudaMalloc(&out, 4 * kSamples * sizeof(float)));
 
-  // Planted: nobody asks whether this launch worked before its result is used.
   fill<<<(kSamples + 255) / 256, 256>>>(signal, kSamples);
+  CHECK(cudaGetLastError());
 
   reduce(signal, out, out + kSamples, out + 2 * kSamples, out + 3 * kSamples);
   warp_stage(signal, out);
   spread(signal, out, 4);
-
   CHECK(cudaDeviceSynchronize());
-  CHECK(cudaFree(signal));
-  CHECK(cudaFree(out));
+
+  // Planted: the last launch of the program, and nobody asks whether it worked.
+  fill<<<(kSamples + 255) / 256, 256>>>(out, kSamples);
+  cudaDeviceSynchronize();
+  cudaFree(signal);
+  cudaFree(out);
   return 0;
 }
