@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from prelaunch.analysis.kernel import Barrier, Block, Exit, Kernel, Loop, Opaque, Stmt, children, walk
+from prelaunch.analysis.kernel import Barrier, Exit, Kernel, Loop, Opaque, walk
+from prelaunch.analysis.places import Places
 from prelaunch.analysis.uniformity import Cause, Level, Uniformity
 
 
@@ -61,12 +62,16 @@ class Barriers:
         return tuple(Suspect(cause, tuple(barriers)) for cause, barriers in groups.values())
 
     @cached_property
+    def exits(self) -> tuple[Exit, ...]:
+        """Every ``return`` of the kernel that can be reached, in text order; traps end the grid and are none."""
+        found = (s for s in walk(self.kernel.body) if isinstance(s, Exit) and not s.trap)
+        return tuple(exit_ for exit_ in found if self.uniform.reached(exit_))
+
+    @cached_property
     def partial_exits(self) -> tuple[tuple[Exit, Cause], ...]:
         """Returns that some threads of a block may take while others go on to a barrier, each with its decision."""
         found: list[tuple[Exit, Cause]] = []
-        for stmt in walk(self.kernel.body):
-            if not isinstance(stmt, Exit) or stmt.trap or not self.uniform.reached(stmt):
-                continue
+        for stmt in self.exits:
             causes = [cause for cause in self.uniform.control(stmt).causes if cause.level > Level.BLOCK]
             if causes and any(self.may_precede(stmt, barrier) for barrier in self.all):
                 found.append((stmt, causes[0]))
@@ -77,25 +82,12 @@ class Barriers:
         return tuple(barrier for barrier in self.all if self.may_precede(exit_, barrier))
 
     @cached_property
-    def _places(self) -> dict[int, tuple[int, frozenset[int]]]:
-        """Per barrier and exit: its position in text order and the loops around it."""
-        places: dict[int, tuple[int, frozenset[int]]] = {}
-        stack: list[tuple[Stmt, frozenset[int]]] = [(self.kernel.body, frozenset())]
-        while stack:
-            stmt, loops = stack.pop()
-            if isinstance(stmt, (Barrier, Exit)):
-                places[id(stmt)] = (len(places), loops)
-                continue
-            inner = loops | {id(stmt)} if isinstance(stmt, Loop) else loops
-            below = stmt.stmts if isinstance(stmt, Block) else children(stmt)
-            stack.extend((item, inner) for item in reversed(below))
-        return places
+    def _places(self) -> Places:
+        return Places(self.kernel)
 
     def may_precede(self, exit_: Exit, barrier: Barrier) -> bool:
         """Can one thread take ``exit_`` before another, of the same block, waits at ``barrier``?"""
-        first, exit_loops = self._places[id(exit_)]
-        second, barrier_loops = self._places[id(barrier)]
-        return first < second or bool(exit_loops & barrier_loops)
+        return self._places.may_precede(exit_, barrier)
 
 
 def whole_block(barrier: Barrier) -> bool:

@@ -1,0 +1,169 @@
+"""Replay: run a kernel under launches the code contains and watch for a problem.
+
+Guarantee: an ``Observation`` happened in the interpreter, under the numbers its trial shows. Runs of a kernel under
+one launch are made once, in canonical order, and shared by all rules; all budgets are counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from prelaunch.analysis.facts import Facts
+from prelaunch.analysis.finding import Witness
+from prelaunch.analysis.interpret import prepare, run
+from prelaunch.analysis.interpreter.program import Program
+from prelaunch.analysis.kernel import Const, Expr
+from prelaunch.analysis.launch import Launch
+from prelaunch.analysis.show import show_expr
+from prelaunch.analysis.source import Span
+from prelaunch.analysis.trace import Dim3, LaunchConfig, Problem, ProblemKind
+from prelaunch.analysis.trials import Trial, trials
+from prelaunch.analysis.uniformity import Uniformity, uniformity
+
+MAX_STEPS = 2_000_000
+"""Steps of one run, as ``interpret.run`` counts them."""
+MAX_CUT = 4
+"""After so many runs that used up their steps no more are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``ended`` is a reason when the execution did not finish."""
+
+    trial: Trial
+    problems: tuple[Problem, ...]
+    ended: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A problem that happened in a run."""
+
+    run: Run
+    problem: Problem
+
+    @property
+    def config(self) -> LaunchConfig:
+        return self.run.trial.config
+
+    def threads(self) -> list[tuple[Dim3, Dim3]]:
+        """(block, thread) coordinates of the threads the problem names."""
+        grid, block = self.config.grid, self.config.block
+        return [(spread(b, grid), spread(t, block)) for b, t in self.problem.threads]
+
+    def witness(self, threads: list[tuple[Dim3, Dim3]], detail: str = "") -> Witness:
+        return Witness(self.config, self.run.trial.shown, tuple(threads), detail)
+
+
+def spread(linear: int, dims: Dim3) -> Dim3:
+    """(x, y, z) of a linear id, x fastest."""
+    return linear % dims[0], linear // dims[0] % dims[1], linear // (dims[0] * dims[1])
+
+
+def chosen_blocks(grid: Dim3) -> tuple[int, ...]:
+    """Linear numbers of the blocks that are run: the corners of the grid and the second block, at most nine."""
+    x, y, z = grid
+    corners = [(a, b, c) for c in (0, z - 1) for b in (0, y - 1) for a in (0, min(1, x - 1), x - 1)]
+    return tuple(dict.fromkeys(a + x * (b + y * c) for a, b, c in corners[:9]))
+
+
+@dataclass
+class Replay:
+    """The runs of one kernel under one launch."""
+
+    facts: Facts
+    launch: Launch | None
+    _runs: list[Run] = field(default_factory=list)
+    _trials: Iterator[Trial] | None = None
+    _program: Program | None = None
+    _cut: int = 0
+
+    def runs(self) -> Iterator[Run]:
+        """All runs, those made before first."""
+        if self._trials is None:
+            self._trials = trials(self.facts.kernel, self.launch)
+        index = 0
+        while True:
+            if index == len(self._runs):
+                trial = next(self._trials, None) if self._cut < MAX_CUT else None
+                if trial is None:
+                    return
+                self._runs.append(self._run(trial))
+            yield self._runs[index]
+            index += 1
+
+    def _run(self, trial: Trial) -> Run:
+        if self._program is None:
+            self._program = prepare(self.facts.kernel)
+        trace = run(
+            self._program,
+            trial.config,
+            trial.arguments,
+            max_steps=MAX_STEPS,
+            record=False,
+            blocks=chosen_blocks(trial.config.grid),
+        )
+        self._cut += trace.status == "steps"
+        return Run(trial, trace.problems, "" if trace.status == "done" else trace.reason)
+
+    def find(self, kinds: tuple[ProblemKind, ...], match: Callable[[Problem], bool]) -> Observation | None:
+        """The first observation, in order of ``kinds``, then of runs, whose problem matches."""
+        for kind in kinds:
+            for item in self.runs():
+                for problem in item.problems:
+                    if problem.kind == kind and match(problem):
+                        return Observation(item, problem)
+        return None
+
+    def summary(self) -> str:
+        """What was tried, for verdicts that nothing decided."""
+        done = sum(not item.ended for item in self._runs)
+        cut = next((item.ended for item in self._runs if item.ended), "")
+        return f"{len(self._runs)} runs, {done} to the end" + (f"; the first cut short: {cut}" if cut else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kernel under one of its launches, as a rule poses its obligations on it. ``name`` labels the judgement."""
+
+    facts: Facts
+    launch: Launch | None
+    name: str
+    uniform: Uniformity
+    replay: Replay
+
+
+def cases(facts: Facts) -> tuple[Case, ...]:
+    """One per launch, or one without; computed once per ``facts``."""
+    known = facts.cache.get("replay.cases")
+    if not isinstance(known, tuple):
+        launches: tuple[Launch | None, ...] = facts.launches or (None,)
+        known = tuple(_case(facts, launch) for launch in launches)
+        facts.cache["replay.cases"] = known
+    return known
+
+
+def _case(facts: Facts, launch: Launch | None) -> Case:
+    name = launch_name(launch) if launch is not None else ""
+    return Case(facts, launch, name, uniformity(facts.kernel, launch), Replay(facts, launch))
+
+
+def launch_name(launch: Launch) -> str:
+    """``<<<(7, 1, 1), (128, 1, 1)>>> at main.cu:12``."""
+    grid, block = (", ".join(_dim(expr) for expr in dims) for dims in (launch.grid, launch.block))
+    return f"<<<({grid}), ({block})>>> at {launch.span.file}:{launch.span.line}"
+
+
+def _dim(expr: Expr) -> str:
+    return str(int(expr.value)) if isinstance(expr, Const) else _short(re.sub(r"#\d+", "", show_expr(expr)))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+def key_text(facts: Facts, *spans: Span) -> str:
+    """Source text of sites, for a finding's key."""
+    return " | ".join(dict.fromkeys(facts.text(span) for span in spans))
