@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
+from prelaunch.analysis.host import resolve_kernel
 from prelaunch.analysis.launch import Launch
 
 MAX_INSTANCES = 64
@@ -61,19 +62,13 @@ def pair(project: Project, launches: Iterable[Launch], reviewed: Callable[[str],
 
 
 def _target(project: Project, launch: Launch) -> FunctionDecl | None:
-    """The definition a launch means: nearest by includes; among those, by explicit specialisation, then by arity."""
-    file = launch.span.file
-    found = [f for f in project.lookup_functions(launch.kernel, file) if f.is_kernel and f.body is not None]
-    special = [f for f in found if f.specialisation and f.specialisation == launch.template_args]
-    found = special or [f for f in found if not f.specialisation] or found
-    near = [f for f in found if f.file.source.path == file]
-    near = near or [f for f in found if f.file.source.path in project.reach.get(file, ())] or found
-    fitting = [f for f in near if len(f.parameters) >= len(launch.args)]
-    exact = [f for f in fitting if len(f.parameters) == len(launch.args)]
-    for choice in (exact, fitting, near):
-        if choice:
-            return choice[0]
-    return None
+    """The definition a launch starts: an explicit specialisation for its template arguments before the primary."""
+    chosen = resolve_kernel(project, launch)
+    if chosen is not None and launch.template_args:
+        for other in project.lookup_functions(chosen.qualified, launch.span.file):
+            if other.is_kernel and other.body is not None and other.specialisation == launch.template_args:
+                return other
+    return chosen if chosen is not None and chosen.body is not None else None
 
 
 def _group(project: Project, index: int, kernel: FunctionDecl, launches: list[Launch]) -> Group:
