@@ -176,7 +176,10 @@ def test_help_answers_at_once() -> None:
 
 
 def test_help_imports_no_analysis() -> None:
-    code = "import sys, prelaunch, prelaunch.agents.surfaces.cli; print([m for m in sys.modules if 'analysis' in m or m in ('numpy', 'tree_sitter', 'rich.console')])"
+    code = (
+        "import sys, prelaunch.agents.surfaces.cli; "
+        "print([m for m in sys.modules if 'analysis' in m or m in ('numpy', 'tree_sitter', 'rich.console')])"
+    )
     done = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
 
