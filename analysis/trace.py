@@ -93,7 +93,11 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What is passed for one leaf parameter: ``value`` for scalars, initial ``data`` for what a pointer points to."""
+    """What is passed for one leaf parameter: ``value`` for scalars, initial ``data`` for what a pointer points to.
+
+    A pointer starts ``value`` bytes into its data, or into the data of object ``alias``; with neither it is null.
+    """
 
     value: int | float = 0
     data: bytes | None = None
+    alias: str | None = None

@@ -1,0 +1,1 @@
+"""Parts of the concrete interpreter; ``prelaunch.analysis.interpret`` is the way in."""

@@ -1,0 +1,197 @@
+"""What an execution leaves behind: accesses as columns, problems, the step budget.
+
+A log row is one statement executed by some lanes; ``columns`` spreads rows into one entry per thread, and ``events``
+turns those into the ``Event`` objects of a ``Trace``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prelaunch.analysis.interpreter.lanes import Index
+from prelaunch.analysis.kernel import Stmt
+from prelaunch.analysis.source import Span
+from prelaunch.analysis.trace import Event, Mode, Problem, ProblemKind
+
+MODES: tuple[Mode, ...] = ("read", "write", "atomic", "barrier")
+NAMED_THREADS = 32
+"""At most so many threads are named in one problem."""
+
+
+class Stop(Exception):
+    """Ends an execution: ``status`` as in ``Trace``."""
+
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A statement that accesses memory or synchronises, as events name it."""
+
+    index: int
+    node: Stmt
+    mode: Mode
+    size: int
+    order: str
+    scope: str
+
+    @property
+    def span(self) -> Span:
+        return self.node.span
+
+
+@dataclass(slots=True)
+class Row:
+    site: Site
+    block: int
+    threads: Index
+    region: int  # object index, -1 for barriers
+    offsets: Any  # bytes, per lane; the barrier id for barriers
+    phase: Any
+    size: int
+    instance: int = -1  # which meeting of threads a barrier row belongs to
+    values: npt.NDArray[np.uint8] | None = None  # (lanes, size) bytes written
+
+
+@dataclass(slots=True)
+class Columns:
+    """One entry per event, in order of execution. ``sequence`` numbers the events of one thread from 0."""
+
+    block: npt.NDArray[np.int64]
+    thread: npt.NDArray[np.int64]
+    phase: npt.NDArray[np.int64]
+    site: npt.NDArray[np.int64]
+    object: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    sequence: npt.NDArray[np.int64]
+    instance: npt.NDArray[np.int64]
+    row: npt.NDArray[np.int64]
+    lane: npt.NDArray[np.int64]  # position inside the row
+
+
+@dataclass(slots=True)
+class _Found:
+    message: str
+    spans: tuple[Span, ...]
+    threads: dict[tuple[int, int], None]
+    total: int = 0
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Shared by all blocks of one execution. ``left`` counts lane-statements down; below 0 the execution stops."""
+
+    left: int
+    recording: bool
+    max_events: int
+    seed: int
+    objects: tuple[str, ...] = ()
+    sites: list[Site] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    logged: int = 0
+    instances: int = 0
+    found: dict[tuple[str, tuple[Span, ...], int], _Found] = field(default_factory=dict)
+
+    def charge(self, cost: int) -> None:
+        self.left -= cost
+        if self.left < 0:
+            raise Stop("steps", "the step budget ran out")
+
+    def log(self, row: Row) -> None:
+        self.rows.append(row)
+        self.logged += len(row.threads)
+        if self.logged > self.max_events:
+            raise Stop("steps", f"more than {self.max_events} events")
+
+    def problem(
+        self, kind: ProblemKind, message: str, block: int, threads: Index, spans: tuple[Span, ...], key: int = 0
+    ) -> None:
+        """Record something wrong; later ones of the same kind at the same places only add threads.
+
+        ``key`` tells statements without spans apart.
+        """
+        found = self.found.get((kind, spans, key))
+        if found is None:
+            found = self.found[kind, spans, key] = _Found(message, spans, {})
+        found.total += len(threads)
+        for thread in threads[: NAMED_THREADS - len(found.threads)] if len(found.threads) < NAMED_THREADS else ():
+            found.threads[block, int(thread)] = None
+
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(
+            Problem(kind, found.message, tuple(found.threads), found.spans)  # type: ignore[arg-type]  # keys hold kinds
+            for (kind, _, _), found in self.found.items()
+        )
+
+    def columns(self) -> Columns:
+        rows = self.rows
+        lengths = np.array([len(row.threads) for row in rows], np.int64)
+        total = int(lengths.sum())
+
+        def spread(values: list[int]) -> npt.NDArray[np.int64]:
+            return np.repeat(np.array(values, np.int64), lengths)
+
+        def joined(parts: list[Any]) -> npt.NDArray[np.int64]:
+            return np.concatenate(parts).astype(np.int64, copy=False) if parts else np.zeros(0, np.int64)
+
+        block = spread([row.block for row in rows])
+        thread = joined([row.threads for row in rows])
+        starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return Columns(
+            block=block,
+            thread=thread,
+            phase=joined([row.phase for row in rows]),
+            site=spread([row.site.index for row in rows]),
+            object=spread([row.region for row in rows]),
+            offset=joined([row.offsets for row in rows]),
+            size=spread([row.size for row in rows]),
+            sequence=_numbered(block, thread),
+            instance=spread([row.instance for row in rows]),
+            row=np.repeat(np.arange(len(rows)), lengths),
+            lane=np.arange(total) - starts,
+        )
+
+    def events(self) -> tuple[Event, ...]:
+        c = self.columns()
+        cells = zip(
+            c.block.tolist(), c.thread.tolist(), c.phase.tolist(), c.object.tolist(), c.offset.tolist(),
+            c.sequence.tolist(), c.row.tolist(), c.lane.tolist(), strict=True,
+        )  # fmt: skip
+        return tuple(self._event(*cell) for cell in cells)
+
+    def _event(
+        self, block: int, thread: int, phase: int, object: int, offset: int, sequence: int, row_index: int, lane: int
+    ) -> Event:
+        row = self.rows[row_index]
+        site = row.site
+        if row.instance >= 0:
+            value: bytes | None = row.instance.to_bytes(8, "little")
+        else:
+            value = row.values[lane].tobytes() if row.values is not None else None
+        written = site.span.spelling or site.span
+        return Event(
+            block, thread, phase, site.mode, self.objects[object] if object >= 0 else "", offset, row.size,
+            written.file, written.line, sequence, site.span, site.order, site.scope, value,
+        )  # fmt: skip
+
+
+def _numbered(block: npt.NDArray[np.int64], thread: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """For each entry, how many entries of the same thread come before it."""
+    key = block * (int(thread.max()) + 1 if len(thread) else 1) + thread
+    order = np.argsort(key, kind="stable")
+    sorted_key = key[order]
+    new = np.ones(len(key), bool)
+    new[1:] = sorted_key[1:] != sorted_key[:-1]
+    positions = np.arange(len(key))
+    first = np.maximum.accumulate(np.where(new, positions, 0))
+    result = np.empty(len(key), np.int64)
+    result[order] = positions - first
+    return result
