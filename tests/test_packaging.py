@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
+import re
+import sys
 import tomllib
 from pathlib import Path
 
-import prelaunch
 import pytest
+
+import prelaunch
 
 ROOT = Path(__file__).parent.parent
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -46,7 +50,9 @@ def test_data_files_are_listed(floor: str) -> None:
         name = ".".join(("prelaunch", *package.relative_to(ROOT).parts))
         inside = path.relative_to(package).as_posix()
         patterns = data.get(name, [])
-        assert any(Path(inside).match(pattern) for pattern in patterns), f"{path.relative_to(ROOT)} is in no package-data"
+        assert any(Path(inside).match(pattern) for pattern in patterns), (
+            f"{path.relative_to(ROOT)} is in no package-data"
+        )
 
 
 def test_versions_agree() -> None:
@@ -64,3 +70,26 @@ def test_public_api_is_lazy_and_complete() -> None:
         assert getattr(prelaunch, name) is not None, name
     with pytest.raises(AttributeError, match="no attribute 'missing'"):
         prelaunch.missing  # noqa: B018  # the access is the test
+
+
+def test_dependencies_are_what_is_imported() -> None:
+    """Core modules import the standard library, ourselves and the declared dependencies; none is declared in vain."""
+    declared = {
+        re.split(r"[<>=!~\[ ]", item, maxsplit=1)[0].replace("-", "_") for item in CONFIG["project"]["dependencies"]
+    }
+    extras = {
+        re.split(r"[<>=!~\[ ]", item, maxsplit=1)[0].replace("-", "_")
+        for items in CONFIG["project"]["optional-dependencies"].values()
+        for item in items
+    }
+    imported: set[str] = set()
+    for floor in FLOORS:
+        for path in (ROOT / floor).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Import):
+                    imported |= {alias.name.partition(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom):
+                    imported.add((node.module or "").partition(".")[0])
+    foreign = imported - sys.stdlib_module_names - {"prelaunch"}
+    assert declared - foreign == set(), "declared but never imported"
+    assert foreign - declared - extras - {"elftools"} == set(), "imported but not declared"
