@@ -1,0 +1,124 @@
+"""What the rules on missed block barriers share: obligations from uniformity, verdicts from replay, words for both.
+
+A barrier that threads miss is an error when threads meet at different barriers, or when lanes of one warp miss it
+(``bar.sync`` must be executed by all threads of a warp); when whole warps go round it and end, NVIDIA devices release
+the others, and it is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from prelaunch.analysis.barriers import Barriers, Suspect
+from prelaunch.analysis.facts import Facts
+from prelaunch.analysis.finding import (
+    Conditional,
+    Finding,
+    Judgement,
+    Proved,
+    Refuted,
+    Severity,
+    Unknown,
+    Verdict,
+)
+from prelaunch.analysis.replay import Case, Observation, cases, key_text
+from prelaunch.analysis.rules._sites import related
+from prelaunch.analysis.rules._words import assumptions, decided, decision, unevidenced, waiting_thread, why_text
+from prelaunch.analysis.source import Span
+from prelaunch.analysis.trace import Dim3, Problem
+
+WARP = 32
+EFFECT = "the threads that wait are released by the others' next barrier, or never: wrong data or a hang"
+
+
+def judgements(facts: Facts, rule: str, kind: Literal["branch", "loop"], fix: str) -> Iterator[Judgement]:
+    """One verdict per decision of ``kind`` that threads of a block take differently above a barrier, or Proved."""
+    for case in cases(facts):
+        barriers = Barriers(facts.kernel, case.uniform)
+        posed = [suspect for suspect in barriers.suspects if suspect.kind == kind]
+        if barriers.all and not posed and not barriers.suspects:
+            yield Judgement(rule, facts.kernel.label, case.name, aligned(case, barriers))
+        for suspect in posed:
+            yield Judgement(rule, facts.kernel.label, case.name, _verdict(case, barriers, suspect, rule, fix))
+
+
+def aligned(case: Case, barriers: Barriers) -> Verdict:
+    """The verdict where uniformity found nothing."""
+    opaque = barriers.opaque_control
+    if opaque is not None:
+        return Unknown(f"not modelled: {opaque.reason} (line {opaque.span.line})")
+    return Proved("proved", assumptions(case))
+
+
+def _verdict(case: Case, barriers: Barriers, suspect: Suspect, rule: str, fix: str) -> Verdict:
+    spans = {barrier.span for barrier in suspect.barriers}
+
+    def ours(problem: Problem) -> bool:
+        return bool(spans & set(problem.spans)) and not (problem.kind == "exited-barrier" and barriers.partial_exits)
+
+    seen = case.replay.find(("divergent-barrier", "exited-barrier"), ours)
+    if seen is None:
+        return Unknown(f"{decision(case.facts, suspect.cause)}; not seen to go wrong in {case.replay.summary()}")
+    finding = _finding(case, suspect, seen, rule, fix)
+    if seen.run.trial.evidenced:
+        return Refuted(finding)
+    return Conditional("all threads of the block decide alike", finding)
+
+
+def _finding(case: Case, suspect: Suspect, seen: Observation, rule: str, fix: str) -> Finding:
+    facts = case.facts
+    barrier = next(b for b in suspect.barriers if b.span in seen.problem.spans)
+    evidenced = seen.run.trial.evidenced
+    threads, story = _story(seen, barrier.span)
+    deadly = seen.problem.kind == "divergent-barrier" or _splits_warp(seen)
+    severity: Severity = "error" if deadly and evidenced else "warning"
+    others = [(b.span, "barrier in the same branch") for b in suspect.barriers if b is not barrier]
+    places = [(decided(suspect.cause), why_text(facts, suspect.cause)), *others[:2]]
+    return Finding(
+        rule=rule,
+        severity=severity,
+        evidence="confirmed" if evidenced else "possible",
+        message=f"not all threads of the block reach this barrier: {decision(facts, suspect.cause)}; {story}",
+        span=barrier.span,
+        kernel=facts.kernel.label,
+        key=key_text(
+            facts, decided(suspect.cause), *(s for b in suspect.barriers for s in (b.span, *b.span.call_path()))
+        ),
+        related=related(barrier.span, places),
+        launch=case.name,
+        assumptions=() if evidenced else unevidenced(),
+        witness=seen.witness(threads, seen.problem.message),
+        effect=EFFECT if deadly else "released on NVIDIA devices because the others end; other devices hang",
+        fix=fix,
+    )
+
+
+def _sites(suspect: Suspect) -> Iterator[Span]:
+    for barrier in suspect.barriers:
+        yield barrier.span
+        yield from barrier.span.call_path()
+
+
+def _story(seen: Observation, place: Span) -> tuple[list[tuple[Dim3, Dim3]], str]:
+    """Two threads, one that waits at ``place`` and one that does not, and what happens to them."""
+    named, spans = seen.threads(), seen.problem.spans
+    if seen.problem.kind == "divergent-barrier":
+        here = spans.index(place)
+        there = 1 if here == 0 else 0
+        threads = [named[here], named[there]]
+        text = f"thread {threads[0][1]} waits here while thread {threads[1][1]} waits at line {spans[there].line}"
+        return threads, text
+    gone = named[0]
+    waiter = waiting_thread(seen)
+    if waiter is None:
+        return [gone], f"thread {gone[1]} has ended when others wait here"
+    return [waiter, gone], f"thread {waiter[1]} waits here while thread {gone[1]} runs on to the end"
+
+
+def _splits_warp(seen: Observation) -> bool:
+    """Do lanes of one warp wait that others of the same warp have passed by?"""
+    block, first = seen.problem.threads[0]
+    gone = {thread for number, thread in seen.problem.threads if number == block}
+    start = first - first % WARP
+    return any(mate not in gone for mate in range(start, min(start + WARP, seen.config.threads)))

@@ -1,0 +1,76 @@
+"""sync.barrier-early-exit: threads return while others of their block still wait at barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prelaunch.analysis.barriers import Barriers
+from prelaunch.analysis.facts import Facts
+from prelaunch.analysis.finding import Conditional, Finding, Judgement, Refuted, Unknown, Verdict
+from prelaunch.analysis.kernel import Barrier, Exit, walk
+from prelaunch.analysis.replay import Case, Observation, cases, key_text
+from prelaunch.analysis.rules._barriers import aligned
+from prelaunch.analysis.rules._sites import related
+from prelaunch.analysis.rules._words import decision, unevidenced, waiting_thread
+from prelaunch.analysis.rules.base import Rule
+
+
+def check(facts: Facts) -> Iterator[Judgement]:
+    for case in cases(facts):
+        barriers = Barriers(facts.kernel, case.uniform)
+        if barriers.all and any(isinstance(s, Exit) and not s.trap for s in walk(facts.kernel.body)):
+            yield Judgement(RULE.id, facts.kernel.label, case.name, _verdict(case, barriers))
+
+
+def _verdict(case: Case, barriers: Barriers) -> Verdict:
+    if not barriers.partial_exits:
+        return aligned(case, barriers)
+    after = {barrier.span for exit_, _ in barriers.partial_exits for barrier in barriers.after(exit_)}
+    seen = case.replay.find(("exited-barrier",), lambda problem: bool(after & set(problem.spans)))
+    if seen is None:
+        _, cause = barriers.partial_exits[0]
+        return Unknown(f"{decision(case.facts, cause)}; not seen to part a block in {case.replay.summary()}")
+    finding = _finding(case, barriers, seen)
+    if seen.run.trial.evidenced:
+        return Refuted(finding)
+    return Conditional("no thread returns before its block's last barrier", finding)
+
+
+def _finding(case: Case, barriers: Barriers, seen: Observation) -> Finding:
+    facts, evidenced = case.facts, seen.run.trial.evidenced
+    returns = [exit_ for exit_, _ in barriers.partial_exits]
+    exit_, cause = barriers.partial_exits[0]
+    missed = _missed(barriers.after(exit_), seen)
+    gone, waiter = seen.threads()[0], waiting_thread(seen)
+    who = f"thread {waiter[1]}" if waiter is not None else "another thread"
+    places = [(barrier.span, "others wait here") for barrier in missed[:3]]
+    places += [(other.span, "and return here") for other in returns[1:2]]
+    return Finding(
+        rule=RULE.id,
+        severity="warning",
+        evidence="confirmed" if evidenced else "possible",
+        message=f"threads return before a barrier that others of their block reach: {decision(facts, cause)}; "
+        f"thread {gone[1]} has left when {who} waits at line {missed[0].span.line}",
+        span=exit_.span,
+        kernel=facts.kernel.label,
+        key=key_text(facts, *(item.span for item in returns)),
+        related=related(exit_.span, places),
+        launch=case.name,
+        assumptions=() if evidenced else unevidenced(),
+        witness=seen.witness([waiter, gone] if waiter is not None else [gone], seen.problem.message),
+        effect="runs on NVIDIA devices, which do not wait for exited threads; hangs on others",
+        fix="keep the threads to the end: guard loads and stores instead of returning",
+    )
+
+
+def _missed(after: tuple[Barrier, ...], seen: Observation) -> list[Barrier]:
+    """Barriers behind the return, the observed one first."""
+    return sorted(after, key=lambda barrier: barrier.span not in seen.problem.spans)
+
+
+RULE = Rule(
+    id="sync.barrier-early-exit",
+    severity="warning",
+    summary="threads return while others of their block still wait at barriers",
+    check=check,
+)

@@ -1,0 +1,103 @@
+"""warp.shuffle-mask: the mask of a warp exchange names the lanes that execute it, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from prelaunch.analysis.facts import Facts
+from prelaunch.analysis.finding import (
+    Assumption,
+    Conditional,
+    Finding,
+    Judgement,
+    Proved,
+    Refuted,
+    Unknown,
+    Verdict,
+)
+from prelaunch.analysis.kernel import Collective, Expr, walk
+from prelaunch.analysis.participants import Participants
+from prelaunch.analysis.replay import Case, Observation, cases, key_text
+from prelaunch.analysis.rules._sites import related
+from prelaunch.analysis.rules._words import assumptions, decision, unevidenced
+from prelaunch.analysis.rules.base import Rule
+from prelaunch.analysis.source import Span
+from prelaunch.analysis.trace import Problem
+
+FULL = 0xFFFFFFFF
+Fault = Literal["own", "missing", "exited"]
+_FAULTS: tuple[tuple[str, Fault], ...] = (
+    ("does not name it", "own"), ("never arrive", "missing"), ("different masks", "missing"), ("have exited", "exited"),
+)  # fmt: skip
+_EFFECTS: dict[Fault, str] = {
+    "own": "undefined result for every lane outside the mask",
+    "missing": "the lanes that are there wait for lanes that never come, or read registers nobody set",
+    "exited": "what is read from a lane that has exited is undefined",
+}
+
+
+def check(facts: Facts) -> Iterator[Judgement]:
+    exchanges = [stmt for stmt in walk(facts.kernel.body) if isinstance(stmt, Collective) and stmt.mask is not None]
+    for case in cases(facts) if exchanges else ():
+        participants = Participants(facts.kernel, case.uniform)
+        for stmt in exchanges:
+            if case.uniform.reached(stmt):
+                yield Judgement(RULE.id, facts.kernel.label, case.name, _verdict(case, participants, stmt))
+
+
+def _verdict(case: Case, participants: Participants, stmt: Collective) -> Verdict:
+    assert stmt.mask is not None
+    doubt = participants.doubt(stmt)
+    if doubt is None:
+        whole = Assumption("blocks are whole warps", "warp.partial-warp")
+        return Proved("proved", (*assumptions(case), whole))
+    seen = case.replay.find(("bad-mask",), lambda problem: stmt.span in problem.spans and _fault(problem) is not None)
+    if seen is None:
+        return Unknown(f"{doubt}; not seen to go wrong in {case.replay.summary()}")
+    finding = _finding(case, participants, stmt, stmt.mask, seen)
+    if seen.run.trial.evidenced:
+        return Refuted(finding)
+    return Conditional("the lanes named are those that execute it", finding)
+
+
+def _fault(problem: Problem) -> Fault | None:
+    """What is wrong with the mask; None when it is not this rule's business (lanes that the block does not have)."""
+    return next((fault for words, fault in _FAULTS if words in problem.message), None)
+
+
+def _finding(case: Case, participants: Participants, stmt: Collective, mask: Expr, seen: Observation) -> Finding:
+    facts, evidenced = case.facts, seen.run.trial.evidenced
+    fault = _fault(seen.problem) or "missing"
+    name = facts.text(mask.span)
+    said = f"mask `{name}`" if name else "the mask"
+    places: list[tuple[Span, str]] = []
+    reason = ""
+    cause = participants.divides(stmt)
+    if fault != "own" and cause is not None:
+        places.append((cause.stmt.span if cause.why is None else cause.why.span, "lanes part here"))
+        reason = f"; {decision(facts, cause)}"
+    return Finding(
+        rule=RULE.id,
+        severity="error" if evidenced and fault != "exited" else "warning",
+        evidence="confirmed" if evidenced else "possible",
+        message=f"{said} does not fit the lanes that execute this: {seen.problem.message}{reason}",
+        span=stmt.span,
+        kernel=facts.kernel.label,
+        key=key_text(facts, stmt.span, *stmt.span.call_path()),
+        related=related(stmt.span, places),
+        launch=case.name,
+        assumptions=() if evidenced else unevidenced(),
+        witness=seen.witness(seen.threads()[:2], seen.problem.message),
+        effect=_EFFECTS[fault],
+        fix="execute it with all 32 lanes under 0xffffffff and guard the result, or name the lanes with "
+        "__ballot_sync where they still are together",
+    )
+
+
+RULE = Rule(
+    id="warp.shuffle-mask",
+    severity="error",
+    summary="the mask of a warp exchange does not say which lanes execute it",
+    check=check,
+)
