@@ -10,12 +10,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prelaunch.analysis.interpreter.effects import unknown_values
+from prelaunch.analysis.interpreter.groups import Frame, Group, Postponed, special_value
 from prelaunch.analysis.interpreter.lanes import Index, Lanes, count, index, narrow, split, union
 from prelaunch.analysis.interpreter.memory import Region
 from prelaunch.analysis.interpreter.program import BREAK, RETURN, Code, Program
@@ -34,50 +34,12 @@ SPIN = 16
 """Iterations of a loop that may wait for others before its group lets the others run."""
 
 
-@dataclass(slots=True, eq=False)
-class Frame:
-    """What to do next, then ``next``. kind "sequence": ``items`` from ``position`` on; "loop": ``position`` is the
-    stage (0 test, 1 condition, 2 step); "leave": the end of a call or labelled block; "join": the end of a branch."""
-
-    kind: str
-    code: Code | None
-    items: tuple[Code, ...]
-    position: int
-    next: Frame | None
-    after: Frame | None = None  # the frame behind the item at ``position``, once ``stepped``
-    stepped: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Group:
-    lanes: Lanes
-    frame: Frame | None
-    family: int
-    spun: int = 0
-    alive: bool = True
-
-    @property
-    def first(self) -> int:
-        lanes = self.lanes
-        return int(lanes.start) if isinstance(lanes, slice) else int(lanes[0])
-
-
-@dataclass(slots=True)
-class Postponed:
-    """A copy whose bytes have not moved: commit group of each lane, and which lanes are still to do."""
-
-    move: Move
-    slots: Index
-    group: Any
-    waiting: Any
-
-
 class Machine:
     """State of one block. ``thread``: slot -> linear thread; ``left``: lanes on their way out to a label."""
 
     def __init__(
-        self, program: Program, config: LaunchConfig, block: int, regions: list[Region], parameters: list[tuple[int, Any]],
-        schedule: Schedule, recorder: Recorder,
+        self, program: Program, config: LaunchConfig, block: int, regions: list[Region],
+        parameters: list[tuple[int, Any]], schedule: Schedule, recorder: Recorder,
     ) -> None:  # fmt: skip
         self.program, self.config, self.block, self.regions = program, config, block, regions
         self.recorder, self.size = recorder, config.threads
@@ -405,23 +367,3 @@ class Machine:
             return True
         self._push(group, 0, spinning=True)
         return False
-
-
-def special_value(name: str, config: LaunchConfig, block: int, thread: Index) -> Any:
-    """Value of a ``Special`` in each slot, or one for the block. Raises KeyError for a name that is none."""
-    x, y, _ = config.block
-    gx, gy, _ = config.grid
-    cx, cy, cz = config.cluster
-    at = (block % gx, block // gx % gy, block // (gx * gy))
-    inside = (at[0] % cx, at[1] % cy, at[2] % cz)
-    values: dict[str, Any] = {
-        "threadIdx.x": thread % x, "threadIdx.y": thread // x % y, "threadIdx.z": thread // (x * y),
-        "laneid": thread % 32, "warpid": thread // 32, "smid": 0, "dynamic_smem_size": config.dynamic_smem,
-        "cluster_ctarank": inside[0] + cx * (inside[1] + cy * inside[2]),
-    }  # fmt: skip
-    for i, axis in enumerate("xyz"):
-        values[f"blockIdx.{axis}"], values[f"blockDim.{axis}"] = at[i], config.block[i]
-        values[f"gridDim.{axis}"], values[f"clusterDim.{axis}"] = config.grid[i], config.cluster[i]
-        values[f"clusterIdx.{axis}"] = at[i] // config.cluster[i]
-        values[f"clusterBlockIdx.{axis}"] = inside[i]
-    return values[name]

@@ -37,6 +37,7 @@ from prelaunch.analysis.kernel import (
     Return,
     Stmt,
     Store,
+    Var,
     children,
     walk,
 )
@@ -143,7 +144,7 @@ class _Compiler:
         """values: Barrier (mask, id, count, pred), Collective (mask, width, *args), None where absent."""
         if isinstance(stmt, Barrier):
             some = (stmt.mask, stmt.id, stmt.count, stmt.pred)
-            targets = (stmt.var,) if stmt.var is not None else ()
+            targets: tuple[Var, ...] = (stmt.var,) if stmt.var is not None else ()
         else:
             some = (stmt.mask, stmt.width, None, None)
             targets = stmt.vars

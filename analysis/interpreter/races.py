@@ -169,7 +169,7 @@ class _Search:
         across = np.nonzero(~same)[0]
         if len(across):
             a, b = left[across], right[across]
-            lookup = {block: i for block, i in self.cluster.items()}
+            lookup = self.cluster
             met = np.array(
                 [lookup[int(x)] == lookup[int(y)] for x, y in zip(self.block[a], self.block[b], strict=True)]
             )
@@ -195,7 +195,8 @@ class _Search:
         name = self.names.get(a.object, a.object)
         byte = max(a.offset, b.offset)
         message = (
-            f"{key[2]} race on byte {byte} of {name}: {a.mode} at line {a.line} by thread {a.thread} of block {a.block}, "
+            f"{key[2]} race on byte {byte} of {name}: {a.mode} at line {a.line} by thread {a.thread} of block "
+            f"{a.block}, "
             f"{b.mode} at line {b.line} by thread {b.thread} of block {b.block}, nothing orders them"
         )
         if a.mode == b.mode == "write" and a.value is not None and (a.offset, a.value) == (b.offset, b.value):

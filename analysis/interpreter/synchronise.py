@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prelaunch.analysis.interpreter.expressions import as_array
 from prelaunch.analysis.interpreter.lanes import Index, Lanes, count, index, narrow
 from prelaunch.analysis.interpreter.record import Row
 from prelaunch.analysis.interpreter.stalemate import report_deadlock, report_release, report_stuck_warp
@@ -24,7 +25,8 @@ from prelaunch.analysis.kernel import Barrier
 from prelaunch.analysis.source import Span
 
 if TYPE_CHECKING:
-    from prelaunch.analysis.interpreter.machine import Group, Machine
+    from prelaunch.analysis.interpreter.groups import Group
+    from prelaunch.analysis.interpreter.machine import Machine
     from prelaunch.analysis.interpreter.program import Code
 
 NAMED_BARRIERS = 16
@@ -124,9 +126,9 @@ class Synchroniser:
 
     def _arrive_block(self, group: Group, code: Code, node: Barrier) -> bool:
         lanes = group.lanes
-        ids = code.values[1](self.m, lanes) if node.id is not None else 0
-        if np.ndim(ids) == 0 or bool((ids == ids[0]).all()):
-            return self._arrive_at(group, code, node, int(ids if np.ndim(ids) == 0 else ids[0]))
+        ids = as_array(code.values[1](self.m, lanes), lanes) if node.id is not None else np.zeros(1, np.int64)
+        if bool((ids == ids[0]).all()):
+            return self._arrive_at(group, code, node, int(ids[0]))
         slots = index(lanes)
         for id in np.unique(ids):
             part = narrow(slots[ids == id])

@@ -14,7 +14,8 @@ from prelaunch.analysis.kernel import Barrier, Collective
 from prelaunch.analysis.source import Span
 
 if TYPE_CHECKING:
-    from prelaunch.analysis.interpreter.machine import Group, Machine
+    from prelaunch.analysis.interpreter.groups import Group
+    from prelaunch.analysis.interpreter.machine import Machine
     from prelaunch.analysis.interpreter.program import Code
     from prelaunch.analysis.interpreter.synchronise import Synchroniser, Waiting
 
@@ -61,10 +62,10 @@ class WarpPool:
             return True
         m, lanes = self.m, arrival.lanes
         self._check_own_bit(arrival)
-        if not self.waits and count(lanes) == self.owner.live == m.size and m.size % 32 == 0:
-            if bool((arrival.mask == FULL).all()):
-                self._finish([arrival])
-                return True
+        whole = not self.waits and count(lanes) == self.owner.live == m.size and m.size % 32 == 0
+        if whole and bool((arrival.mask == FULL).all()):
+            self._finish([arrival])
+            return True
         keys = (m.warp[lanes].astype(np.uint64) << np.uint64(32)) | arrival.mask
         unique, inverse = np.unique(keys, return_inverse=True)
         present = np.bincount(inverse, weights=m.bit[lanes]).astype(np.uint64).astype(np.uint32)
@@ -125,7 +126,7 @@ class WarpPool:
         return True
 
     def resolve(self) -> bool:
-        return any([self._try(key) for key in sorted(self.waits)])
+        return any(self._try(key) for key in sorted(self.waits))
 
     def force(self) -> None:
         """Let everyone go on with who is there."""
@@ -199,7 +200,8 @@ class WarpPool:
         if not wrong.any():
             return
         slots = index(arrival.lanes)[wrong]
-        message = f"lane {int(m.lane[slots[0]])} executes it, but the mask {int(arrival.mask[wrong][0]):#010x} does not name it"
+        mask = int(arrival.mask[wrong][0])
+        message = f"lane {int(m.lane[slots[0]])} executes it, but the mask {mask:#010x} does not name it"
         m.problem("bad-mask", message, slots, arrival.span, id(arrival.code.node))
         arrival.mask = np.where(wrong, bits, arrival.mask)
 
@@ -213,7 +215,8 @@ class WarpPool:
         lanes = [i for i in range(32) if int(gone[first]) >> i & 1]
         absent = [i for i in lanes if int(warps[first]) * 32 + i >= m.size]
         why = "do not exist in this block" if absent else "have exited"
-        message = f"the mask {int(masks[first]):#010x} names lanes {ranges(absent or lanes)} of warp {int(warps[first])}, which {why}"
+        who = f"lanes {ranges(absent or lanes)} of warp {int(warps[first])}"
+        message = f"the mask {int(masks[first]):#010x} names {who}, which {why}"
         slots = index(arrival.lanes)[gone[inverse] != 0]
         m.problem("bad-mask", message, slots, arrival.span, id(arrival.code.node))
 

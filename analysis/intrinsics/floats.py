@@ -131,7 +131,13 @@ def convert(mode: Rounding | Literal["round"]) -> Callable[..., Array]:
         kind, value = np.dtype(result), np.asarray(x)
         if kind.kind in "iu" and value.dtype.kind == "f":
             wide = value.astype(np.float64)
-            steps = {"rn": np.rint, "rz": np.trunc, "ru": np.ceil, "rd": np.floor, "round": _round_half_away}
+            steps: dict[str, Callable[..., Array]] = {
+                "rn": np.rint,
+                "rz": np.trunc,
+                "ru": np.ceil,
+                "rd": np.floor,
+                "round": _round_half_away,
+            }
             return saturate_to_integer(steps[mode](wide), kind)
         if kind.kind == "f" and mode in ("rz", "ru", "rd"):
             exactly = np.frompyfunc(lambda v: _convert_one(v, kind, mode), 1, 1)
@@ -260,7 +266,7 @@ _DOUBLE: dict[str, Callable[..., Array]] = {
     "log1p": np.log1p, "cbrt": np.cbrt, "exp10": lambda x: np.power(10.0, x), "rcbrt": lambda x: 1.0 / np.cbrt(x),
     "rsqrt": lambda x: 1.0 / np.sqrt(x), "pow": np.power, "atan2": np.arctan2, "hypot": np.hypot,
     "rhypot": lambda a, b: 1.0 / np.hypot(a, b), "norm": _norm, "rnorm": lambda *args: 1.0 / _norm(*args),
-    "remainder": lambda a, b: np.frompyfunc(_remainder, 2, 1)(a, b).astype(np.float64),
+    "remainder": lambda a, b: np.asarray(np.frompyfunc(_remainder, 2, 1)(a, b)).astype(np.float64),
     **SPECIAL,
 }  # fmt: skip
 
@@ -285,7 +291,8 @@ FLOATS: dict[str, Callable[..., Array]] = {
     "fmod": _plain(np.fmod), "copysign": _plain(np.copysign), "nextafter": _plain(np.nextafter),
     "lerp": lambda _, a, b, t: a + t * (b - a), "ceil": _plain(np.ceil), "floor": _plain(np.floor),
     "trunc": _plain(np.trunc), "rint": _plain(np.rint), "round": _plain(_round_half_away),
-    "isnan": _plain(np.isnan), "isinf": _plain(np.isinf), "isfinite": _plain(np.isfinite), "signbit": _plain(np.signbit),
+    "isnan": _plain(np.isnan), "isinf": _plain(np.isinf), "isfinite": _plain(np.isfinite),
+    "signbit": _plain(np.signbit),
     "isnormal": lambda _, x: np.isfinite(x) & (np.abs(x) >= np.finfo(np.asarray(x).dtype).tiny),
     "ldexp": _ldexp, "frexp": lambda _, x: np.frexp(x)[0], "frexp_exponent": _frexp_exponent, "ilogb": _ilogb,
     "logb": _logb, "modf": lambda _, x: np.modf(x)[0], "remquo": _remquo,

@@ -154,7 +154,7 @@ def _simd(width: int, signed: bool, function: Callable[..., Array]) -> Callable[
 
     def apply(_: Any, *words: Array) -> Array:
         fields = [_parts(word, width, signed) for word in words]
-        result = np.int64(0)
+        result: Array = np.int64(0)
         for i in range(32 // width):
             value = np.asarray(function(*(f[i] for f in fields))).astype(np.int64)
             result = result | ((value & ((1 << width) - 1)) << (i * width))
@@ -197,7 +197,9 @@ def _simd_table() -> dict[str, Callable[..., Array]]:
         table[f"vneg{count}"] = _simd(width, True, np.negative)
         for name, test in compare.items():
             for suffix, signed in (("", False),) if name in ("eq", "ne") else (("s", True), ("u", False)):
-                table[f"vcmp{name}{suffix}{count}"] = _simd(width, signed, lambda a, b, t=test: np.where(t(a, b), -1, 0))
+                table[f"vcmp{name}{suffix}{count}"] = _simd(
+                    width, signed, lambda a, b, t=test: np.where(t(a, b), -1, 0)
+                )
                 table[f"vset{name}{suffix}{count}"] = _simd(width, signed, lambda a, b, t=test: t(a, b))
     return table
 

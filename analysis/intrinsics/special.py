@@ -102,7 +102,11 @@ def _pi_times(function: Callable[[Array], Array], shift: float) -> Callable[[Arr
     def apply(x: Array) -> Array:
         reduced = np.fmod(x, 2.0)
         quarter = np.rint(2 * reduced + shift)
-        return np.where(2 * reduced + shift == quarter, np.array([0.0, 1.0, 0.0, -1.0])[_index(quarter)], function(reduced * math.pi))
+        return np.where(
+            2 * reduced + shift == quarter,
+            np.array([0.0, 1.0, 0.0, -1.0])[_index(quarter)],
+            function(reduced * math.pi),
+        )
 
     return apply
 
