@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from prelaunch.analysis import rules as registry
 from prelaunch.analysis.review import Options, review
 from prelaunch.analysis.rules import HEADINGS, RegistryError, page, paired, parse_page, rules

@@ -67,9 +67,7 @@ def _finding(finding: Finding, review: Review, width: int) -> Iterator[Text]:
     head = Text(f"{finding.severity}: {finding.rule}{hazard}", style=_STYLES[finding.severity])
     yield head
     yield from _paragraph(finding.message, width)
-    sites = [Site(finding.span, "", True)] if finding.span.file else []
-    sites += [Site(site, "inlined here", False) for site in finding.span.call_path()]
-    sites += [Site(item.span, item.message, False) for item in finding.related if item.span.file]
+    sites = _sites(finding)
     if sites:
         yield from frame(sites, review.sources, width)
     yield from _field("evidence", f"{finding.evidence}: {_EVIDENCE[finding.evidence]}", width)
@@ -84,6 +82,15 @@ def _finding(finding: Finding, review: Review, width: int) -> Iterator[Text]:
         listed = "; ".join(finding.also[:4])
         more = f"; and {len(finding.also) - 4} more" if len(finding.also) > 4 else ""
         yield from _field("also", listed + more, width)
+
+
+def _sites(finding: Finding) -> list[Site]:
+    """The place itself, the related ones, and the calls it was inlined through unless those are among them."""
+    sites = [Site(finding.span, "", True)] if finding.span.file else []
+    sites += [Site(item.span, item.message, False) for item in finding.related if item.span.file]
+    shown = {(site.span.file, site.span.line) for site in sites}
+    calls = [call for call in finding.span.call_path() if (call.file, call.line) not in shown]
+    return sites + [Site(call, "called here", False) for call in calls]
 
 
 def _witness(witness: Witness) -> str:
