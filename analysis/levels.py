@@ -21,6 +21,7 @@ from prelaunch.analysis.kernel import (
     Expr,
     Kernel,
     PtrOffset,
+    Pure,
     Scalar,
     Select,
     Special,
@@ -186,6 +187,8 @@ def _fold(expr: Expr, operands: list[Value], dims: Dims) -> Value:
     elif isinstance(expr, Select):
         known = operands[0].const
         value = operands[1 if known else 2] if known is not None else _selected(*operands)
+    elif isinstance(expr, Pure) and expr.name in ("min", "max"):
+        value = _extreme(expr.name, operands[0], operands[1], value)
     elif isinstance(expr, Unary) and expr.op == "lnot" and operands[0].const is not None:
         return constant(int(not operands[0].const))
     value = _from_lanes(expr, operands, value, dims)
@@ -194,6 +197,13 @@ def _fold(expr: Expr, operands: list[Value], dims: Dims) -> Value:
 
 def _selected(cond: Value, then: Value, orelse: Value) -> Value:
     return join(then, orelse, cond.level, cond.why)
+
+
+def _extreme(name: str, a: Value, b: Value, value: Value) -> Value:
+    if a.low is None or a.high is None or b.low is None or b.high is None:
+        return value
+    pick = min if name == "min" else max
+    return Value(value.level, value.why, pick(a.low, b.low), pick(a.high, b.high))
 
 
 def constant(value: int | float) -> Value:

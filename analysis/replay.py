@@ -36,6 +36,16 @@ class Run:
     problems: tuple[Problem, ...]
     ended: str = ""
 
+    @property
+    def allowed(self) -> bool:
+        """False when the run breaks what the kernel itself asserts: nothing seen in it counts."""
+        return not any(problem.kind in ("assertion", "trap") for problem in self.problems)
+
+    @property
+    def modelled(self) -> bool:
+        """Was every value in the run computed, not made up for something that is not modelled?"""
+        return not any(problem.kind == "opaque" for problem in self.problems)
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -112,7 +122,7 @@ class Replay:
         """The first observation, in order of ``kinds``, then of runs, whose problem matches."""
         for kind in kinds:
             for item in self.runs():
-                for problem in item.problems:
+                for problem in item.problems if item.allowed else ():
                     if problem.kind == kind and match(problem):
                         return Observation(item, problem)
         return None

@@ -24,7 +24,15 @@ from prelaunch.analysis.finding import (
 )
 from prelaunch.analysis.replay import Case, Observation, cases, key_text
 from prelaunch.analysis.rules._sites import related
-from prelaunch.analysis.rules._words import assumptions, decided, decision, unevidenced, waiting_thread, why_text
+from prelaunch.analysis.rules._words import (
+    assumptions,
+    confirmed,
+    decided,
+    decision,
+    unevidenced,
+    waiting_thread,
+    why_text,
+)
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.trace import Dim3, Problem
 
@@ -61,7 +69,7 @@ def _verdict(case: Case, barriers: Barriers, suspect: Suspect, rule: str, fix: s
     if seen is None:
         return Unknown(f"{decision(case.facts, suspect.cause)}; not seen to go wrong in {case.replay.summary()}")
     finding = _finding(case, suspect, seen, rule, fix)
-    if seen.run.trial.evidenced:
+    if confirmed(seen, suspect.cause):
         return Refuted(finding)
     return Conditional("all threads of the block decide alike", finding)
 
@@ -69,7 +77,7 @@ def _verdict(case: Case, barriers: Barriers, suspect: Suspect, rule: str, fix: s
 def _finding(case: Case, suspect: Suspect, seen: Observation, rule: str, fix: str) -> Finding:
     facts = case.facts
     barrier = next(b for b in suspect.barriers if b.span in seen.problem.spans)
-    evidenced = seen.run.trial.evidenced
+    evidenced = confirmed(seen, suspect.cause)
     threads, story = _story(seen, barrier.span)
     deadly = seen.problem.kind == "divergent-barrier" or _splits_warp(seen)
     severity: Severity = "error" if deadly and evidenced else "warning"
@@ -87,7 +95,7 @@ def _finding(case: Case, suspect: Suspect, seen: Observation, rule: str, fix: st
         ),
         related=related(barrier.span, places),
         launch=case.name,
-        assumptions=() if evidenced else unevidenced(),
+        assumptions=() if evidenced else unevidenced(seen),
         witness=seen.witness(threads, seen.problem.message),
         effect=EFFECT if deadly else "released on NVIDIA devices because the others end; other devices hang",
         fix=fix,

@@ -16,8 +16,20 @@ def assumptions(case: Case) -> tuple[Assumption, ...]:
     return (*given, *(Assumption(text, "default") for text in case.uniform.assumptions))
 
 
-def unevidenced() -> tuple[Assumption, ...]:
-    return (Assumption("the block has the size tried; no launch in the code decides it", "default"),)
+def confirmed(seen: Observation, cause: Cause | None) -> bool:
+    """Does the observation stand for real runs: a launch that code evidences, and a decision the run computed?
+
+    Values made up for what is not modelled do not matter to a decision rooted in thread indices.
+    """
+    root = cause.why.chain()[-1].text if cause is not None and cause.why is not None else "threadIdx"
+    return seen.run.trial.evidenced and (seen.run.modelled or root.startswith(("threadIdx", "laneid")))
+
+
+def unevidenced(seen: Observation) -> tuple[Assumption, ...]:
+    """What an observation that is not confirmed rests on."""
+    if not seen.run.trial.evidenced:
+        return (Assumption("the block has the size tried; no launch in the code decides it", "default"),)
+    return (Assumption("values that are not modelled may be those tried", "default"),)
 
 
 def decided(cause: Cause) -> Span:

@@ -11,7 +11,7 @@ from prelaunch.analysis.kernel import Barrier, Exit, walk
 from prelaunch.analysis.replay import Case, Observation, cases, key_text
 from prelaunch.analysis.rules._barriers import aligned
 from prelaunch.analysis.rules._sites import related
-from prelaunch.analysis.rules._words import decision, unevidenced, waiting_thread
+from prelaunch.analysis.rules._words import confirmed, decision, unevidenced, waiting_thread
 from prelaunch.analysis.rules.base import Rule
 
 
@@ -31,15 +31,16 @@ def _verdict(case: Case, barriers: Barriers) -> Verdict:
         _, cause = barriers.partial_exits[0]
         return Unknown(f"{decision(case.facts, cause)}; not seen to part a block in {case.replay.summary()}")
     finding = _finding(case, barriers, seen)
-    if seen.run.trial.evidenced:
+    if confirmed(seen, barriers.partial_exits[0][1]):
         return Refuted(finding)
     return Conditional("no thread returns before its block's last barrier", finding)
 
 
 def _finding(case: Case, barriers: Barriers, seen: Observation) -> Finding:
-    facts, evidenced = case.facts, seen.run.trial.evidenced
+    facts = case.facts
     returns = [exit_ for exit_, _ in barriers.partial_exits]
     exit_, cause = barriers.partial_exits[0]
+    evidenced = confirmed(seen, cause)
     missed = _missed(barriers.after(exit_), seen)
     gone, waiter = seen.threads()[0], waiting_thread(seen)
     who = f"thread {waiter[1]}" if waiter is not None else "another thread"
@@ -56,7 +57,7 @@ def _finding(case: Case, barriers: Barriers, seen: Observation) -> Finding:
         key=key_text(facts, *(item.span for item in returns)),
         related=related(exit_.span, places),
         launch=case.name,
-        assumptions=() if evidenced else unevidenced(),
+        assumptions=() if evidenced else unevidenced(seen),
         witness=seen.witness([waiter, gone] if waiter is not None else [gone], seen.problem.message),
         effect="runs on NVIDIA devices, which do not wait for exited threads; hangs on others",
         fix="keep the threads to the end: guard loads and stores instead of returning",

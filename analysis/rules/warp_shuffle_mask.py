@@ -20,7 +20,7 @@ from prelaunch.analysis.kernel import Collective, Expr, walk
 from prelaunch.analysis.participants import Participants
 from prelaunch.analysis.replay import Case, Observation, cases, key_text
 from prelaunch.analysis.rules._sites import related
-from prelaunch.analysis.rules._words import assumptions, decision, unevidenced
+from prelaunch.analysis.rules._words import assumptions, confirmed, decision, unevidenced
 from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.trace import Problem
@@ -56,7 +56,7 @@ def _verdict(case: Case, participants: Participants, stmt: Collective) -> Verdic
     if seen is None:
         return Unknown(f"{doubt}; not seen to go wrong in {case.replay.summary()}")
     finding = _finding(case, participants, stmt, stmt.mask, seen)
-    if seen.run.trial.evidenced:
+    if confirmed(seen, participants.divides(stmt)):
         return Refuted(finding)
     return Conditional("the lanes named are those that execute it", finding)
 
@@ -67,13 +67,14 @@ def _fault(problem: Problem) -> Fault | None:
 
 
 def _finding(case: Case, participants: Participants, stmt: Collective, mask: Expr, seen: Observation) -> Finding:
-    facts, evidenced = case.facts, seen.run.trial.evidenced
+    facts = case.facts
     fault = _fault(seen.problem) or "missing"
     name = facts.text(mask.span)
     said = f"mask `{name}`" if name else "the mask"
     places: list[tuple[Span, str]] = []
     reason = ""
     cause = participants.divides(stmt)
+    evidenced = confirmed(seen, cause)
     if fault != "own" and cause is not None:
         places.append((cause.stmt.span if cause.why is None else cause.why.span, "lanes part here"))
         reason = f"; {decision(facts, cause)}"
@@ -87,7 +88,7 @@ def _finding(case: Case, participants: Participants, stmt: Collective, mask: Exp
         key=key_text(facts, stmt.span, *stmt.span.call_path()),
         related=related(stmt.span, places),
         launch=case.name,
-        assumptions=() if evidenced else unevidenced(),
+        assumptions=() if evidenced else unevidenced(seen),
         witness=seen.witness(seen.threads()[:2], seen.problem.message),
         effect=_EFFECTS[fault],
         fix="execute it with all 32 lanes under 0xffffffff and guard the result, or name the lanes with "
