@@ -204,6 +204,7 @@ class Project:
     direct: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # file -> (file it includes, line's offset)
     included_at: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # file -> (includer, offset of line)
     cache: dict[str, object] = field(default_factory=dict, compare=False, repr=False)  # tables that lowering derives
+    _macro_seen: dict[tuple[str, str], Macro | None] = field(default_factory=dict, compare=False, repr=False)
     _ranks: dict[str, dict[str, int]] = field(default_factory=dict, compare=False, repr=False)
     _above: dict[str, dict[str, int]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -230,6 +231,11 @@ class Project:
         found = self.macros.get(name)
         if not found:
             return None
+        if (name, file) not in self._macro_seen:
+            self._macro_seen[name, file] = self._nearest_macro(found, file)
+        return self._macro_seen[name, file]
+
+    def _nearest_macro(self, found: list[Macro], file: str) -> Macro | None:
         rank = self._visible(file)
         reached = [m for m in found if m.span.file in rank]
         if reached:
