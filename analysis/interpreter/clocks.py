@@ -1,7 +1,7 @@
 """What the barriers of a trace order: per-thread epochs and, for each, what the thread knows of the others.
 
 A thread's epoch is the number of barrier events before. An access of thread t in epoch e is ordered before one of
-thread u when u's row at that time holds, for t, a number above e. Rows are made at barriers and shared by their participants.
+thread u when u's row at that time holds, for t, a number above e. Rows are made at barriers; participants share them.
 Exiting counts as arriving at every later barrier of the whole block.
 """
 

@@ -1,8 +1,8 @@
 """IR expressions compiled to functions ``f(machine, lanes) -> array over the lanes, or one NumPy scalar for all``.
 
 Arithmetic is C's: unsigned wraps, signed is two's complement, division truncates, shifts by the width or more give 0
-or the sign, float to integer saturates (PTX ISA, cvt), floats are computed in their own type, nothing is contracted into
-a fused multiply-add.
+or the sign, float to integer saturates (PTX ISA, cvt), floats are computed in their own type, nothing is contracted
+into a fused multiply-add.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def round_bfloat(x: Array) -> Array:
     """Round float values to bfloat16 (nearest even), carried as float32; NaN stays NaN."""
     wide = np.asarray(x)
     single = _round_to_odd(wide.astype(np.float64)) if wide.dtype != np.float32 else wide
-    bits = np.ascontiguousarray(single).view(np.uint32)
+    bits = np.array(single, order="C").view(np.uint32)
     rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) & np.uint32(0xFFFF0000)
     return np.where(np.isnan(single), single, rounded.view(np.float32)).astype(np.float32)
 
