@@ -85,10 +85,18 @@ class Source:
 
     def line(self, number: int) -> str:
         """Text of a 1-based line without its line end; empty when there is no such line."""
+        start, end = self.line_range(number)
+        return self.data[start:end].decode("utf-8", "replace")
+
+    def line_range(self, number: int) -> tuple[int, int]:
+        """Offsets ``[start, end)`` of a 1-based line without its line end; (0, 0) when there is no such line."""
         if not 1 <= number <= len(self._starts):
-            return ""
+            return 0, 0
+        start = self._starts[number - 1]
         end = self._starts[number] if number < len(self._starts) else len(self.data)
-        return self.data[self._starts[number - 1] : end].rstrip(b"\r\n").decode("utf-8", "replace")
+        while end > start and self.data[end - 1] in b"\r\n":
+            end -= 1
+        return start, end
 
     @property
     def line_count(self) -> int:

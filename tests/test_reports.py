@@ -148,6 +148,23 @@ def test_carets_stand_under_their_text() -> None:
     assert "these threads leave the kernel" in lines[at + 1]
 
 
+def test_a_very_long_line_is_cut_around_the_caret() -> None:
+    data = b"int pad; " * 400_000 + b"__syncthreads(); " + b"int pad; " * 10
+    source = Source("src/scale.cu", data)
+    start = data.index(b"__sync")
+    finding = Finding("sync.x", "error", "proved", "m", source.span(start, start + 15), "scale")
+    whole = replace(review(finding), sources={"src/scale.cu": source})
+    lines = text(whole).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("1 │"))
+    column = lines[at + 1].index("^" * 15)
+    assert lines[at][column : column + 15] == "__syncthreads()"
+    assert lines[at][4] == "…"
+
+
+def test_places_without_text_are_named_all_the_same() -> None:
+    assert "┌─ src/scale.cu:7:22" in text(replace(review(FINDING), sources={}))
+
+
 def test_repository_text_moves_no_cursor() -> None:
     shown = text(review(FINDING))
     assert "\x1b" not in shown

@@ -18,6 +18,7 @@ from prelaunch.analysis.source import Source, Span
 _NEAR = 3
 """Places at most this many lines apart are shown with the lines between them."""
 MAX_SITES = 8
+_MAX_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +45,67 @@ def frame(sites: Sequence[Site], sources: Mapping[str, Source], width: int) -> I
 
 def _file(sites: list[Site], source: Source | None, gutter: int, width: int) -> Iterator[Text]:
     bar = Text(f"{' ' * gutter} │ ", style="dim")
+    room = max(20, width - gutter - 3)
     last = 0
     for number in sorted({site.span.line for site in sites}):
         if last and number - last > _NEAR:
             yield Text(f"{'·' * gutter} │", style="dim")
         elif last:
             for between in range(last + 1, number):
-                yield _code(source, between, None, gutter, width)[0]
+                yield _numbered(between, _look(source, between, None, room), gutter)
         here = [site for site in sites if site.span.line == number]
-        line, shift = _code(source, number, here[0].span, gutter, width)
-        yield line
+        line = _look(source, number, here[0].span, room)
+        yield _numbered(number, line, gutter)
         for site in here:
-            yield from _caret(site, source, shift, bar, width)
+            yield from _caret(site, line, bar)
         last = number
 
 
-def _code(source: Source | None, number: int, span: Span | None, gutter: int, width: int) -> tuple[Text, int]:
-    """A numbered source line and how many cells were cut off its left end."""
-    text = render_untrusted(source.line(number)) if source else ""
-    room = max(20, width - gutter - 3)
-    shift = 0
-    if cell_len(text) > room:
-        start = _columns(source, span)[0] if span else 0
-        shift = max(0, start - room // 3) if start > room * 2 // 3 else 0
-        text = _window(text, shift, room)
-    line = Text(f"{number:>{gutter}} │ ", style="dim")
-    line.append(text, style="not dim")
-    return line, shift
+def _numbered(number: int, line: _Shown, gutter: int) -> Text:
+    text = Text(f"{number:>{gutter}} │ ", style="dim")
+    text.append(line.text(), style="not dim")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The part of a source line looked at: ``data`` from byte ``base`` on, with the first ``shift`` cells cut off."""
+
+    data: bytes
+    base: int
+    shift: int
+    room: int
+
+    def text(self) -> str:
+        text = _cells(self.data)
+        return _window(text, self.shift, self.room) if self.shift or cell_len(text) > self.room else text
+
+    def place(self, span: Span) -> tuple[int, int]:
+        """First cell under the span's text on this line, and how many cells it covers there (at least 1)."""
+        start, end = (min(max(0, offset - self.base), len(self.data)) for offset in (span.start, span.end))
+        first = cell_len(_cells(self.data[:start])) - self.shift
+        size = cell_len(_cells(self.data[start:end]))
+        first = min(max(0, first), self.room - 1)
+        return first, max(1, min(size, self.room - first))
+
+
+def _look(source: Source | None, number: int, span: Span | None, room: int) -> _Shown:
+    """The line, moved left until ``span`` is in sight; of a very long one only the bytes around it."""
+    if source is None:
+        return _Shown(b"", 0, 0, room)
+    base, end = source.line_range(number)
+    target = span.start if span else base
+    if end - base > _MAX_BYTES:
+        base = max(base, target - _MAX_BYTES // 2)
+        end = min(end, base + _MAX_BYTES)
+    data = source.data[base:end]
+    start = cell_len(_cells(data[: max(0, target - base)]))
+    fits = cell_len(_cells(data)) <= room or start <= room * 2 // 3
+    return _Shown(data, base, 0 if fits else start - room // 3, room)
+
+
+def _cells(data: bytes) -> str:
+    return render_untrusted(data.decode("utf-8", "replace"))
 
 
 def _window(text: str, start: int, room: int) -> str:
@@ -91,37 +126,21 @@ def _window(text: str, start: int, room: int) -> str:
     return "".join(kept)
 
 
-def _columns(source: Source | None, span: Span) -> tuple[int, int]:
-    """Cells before the span on its first line, and cells it covers there (at least 1)."""
-    if source is None:
-        return 0, 1
-    start = span.start - span.column + 1
-    end = min(max(span.end, span.start), start + len(source.line(span.line).encode("utf-8", "replace")))
-    first_line = source.data[start:].split(b"\n", 1)[0].rstrip(b"\r") if span.end_line > span.line else None
-    if first_line is not None:
-        end = start + len(first_line)
-    before = cell_len(render_untrusted(source.data[start : span.start].decode("utf-8", "replace")))
-    covered = cell_len(render_untrusted(source.data[span.start : end].decode("utf-8", "replace")))
-    return before, max(1, covered)
-
-
-def _caret(site: Site, source: Source | None, shift: int, bar: Text, width: int) -> Iterator[Text]:
-    start, size = _columns(source, site.span)
-    room = width - bar.cell_len
-    start = min(max(0, start - shift), max(0, room - 2))
-    size = max(1, min(size, room - start))
+def _caret(site: Site, line: _Shown, bar: Text) -> Iterator[Text]:
+    """The underline, with its message behind it where that fits and below where it does not."""
+    start, size = line.place(site.span)
     style = "bold red" if site.primary else "bold blue"
-    line = bar.copy()
-    line.append(" " * start)
-    line.append(("^" if site.primary else "-") * size, style=style)
-    words = wrap(render_untrusted(site.message), max(20, room - start - size - 1))
-    if len(words) == 1 and words[0] and start + size + 1 + cell_len(words[0]) <= room:
-        line.append(f" {words[0]}", style=style)
-        yield line
+    under = bar.copy()
+    under.append(" " * start + ("^" if site.primary else "-") * size, style=style)
+    message = " ".join(render_untrusted(site.message).split())
+    if start + size + 1 + cell_len(message) <= line.room:
+        if message:
+            under.append(f" {message}", style=style)
+        yield under
         return
-    yield line
-    indent = min(start, room // 2)
-    for part in wrap(render_untrusted(site.message), room - indent) if site.message else ():
+    yield under
+    indent = min(start, line.room // 2)
+    for part in wrap(message, line.room - indent):
         below = bar.copy()
         below.append(" " * indent + part, style=style)
         yield below
