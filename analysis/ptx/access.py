@@ -66,6 +66,7 @@ class Accessor:
         self.loc = ins.loc
         self.opcode = ins.opcode
         _, self.order, self.scope = qualifiers(ins)
+        self.may_spin = self.order != "weak" or mode == "atomic"
         self.last: Region | None = None
         self.last_local = False
 
@@ -77,6 +78,8 @@ class Accessor:
         """Parts of an access: (object, None for local; lanes; byte offsets; positions in ``at``), in bounds and
         aligned. What is not is reported and left out."""
         lanes = m.lane_ids[at]
+        if self.may_spin:
+            m.spin_turn = m.turn
         local = self._local(m, lanes, addresses)
         if local is not None:
             return [(None, lanes, local, m.lane_ids[: len(lanes)])]

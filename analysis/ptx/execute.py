@@ -145,8 +145,9 @@ def _symbols(memory: Memory, module: Module, launch: Launch) -> dict[str, Region
             symbols[variable.name] = dynamic
             continue
         name, own = source_name(variable.name)
-        space = "const" if variable.space == "const" else variable.space
-        symbols[variable.name] = memory.add(name, space, variable.size, variable.init, own)
+        given = next((a.data for k, a in launch.arguments.items() if own and plain_name(k) == name), None)
+        initial = variable.init if given is None or variable.space == "shared" else given
+        symbols[variable.name] = memory.add(name, variable.space, variable.size, initial, own)
     _relocate(variables, symbols)
     return symbols
 
@@ -158,6 +159,11 @@ def _relocate(variables: Sequence[Variable], symbols: Mapping[str, Region]) -> N
             if region is not None:
                 home = symbols[variable.name]
                 home.data[offset : offset + 8] = np.frombuffer((region.base + addend).to_bytes(8, "little"), np.uint8)
+
+
+def plain_name(object_id: str) -> str:
+    """An object id without the callee path, the number of the inlined copy and the namespace."""
+    return object_id.split("/")[-1].split("#")[0].split("::")[-1]
 
 
 _LENGTH = re.compile(r"\d+")

@@ -9,6 +9,7 @@ from __future__ import annotations
 _INTEGERS = """
 #ifndef PRELAUNCH_INTEGERS
 #define PRELAUNCH_INTEGERS
+#ifndef _CUDA_STD_CSTDINT
 typedef signed char int8_t; typedef unsigned char uint8_t;
 typedef short int16_t; typedef unsigned short uint16_t;
 typedef int int32_t; typedef unsigned int uint32_t;
@@ -18,7 +19,9 @@ typedef long long int64_t; typedef unsigned long long uint64_t;
 typedef long int64_t; typedef unsigned long uint64_t;
 #endif
 typedef int64_t intptr_t; typedef uint64_t uintptr_t;
+#endif
 typedef unsigned int uint; typedef unsigned short ushort; typedef unsigned char uchar; typedef unsigned long ulong;
+#undef INT8_MAX
 #define INT8_MAX 127
 #define UINT8_MAX 255
 #define INT16_MAX 32767

@@ -21,8 +21,8 @@ from prelaunch.analysis.trace import Dim3, LaunchConfig
 
 ALL = slice(None)
 MAX_DEPTH = 64
-FAIRNESS = 256
-"""A group waits at most this many turns of others."""
+FAIRNESS, SPIN_FAIRNESS = 4096, 16
+"""A group waits at most this many turns of others; few when those others touch what threads synchronise through."""
 
 
 class Stop(Exception):
@@ -138,6 +138,7 @@ class Machine:
         self.barriers: dict[int, list[Arrival]] = {}
         self.frames = 0
         self.turn = 0
+        self.spin_turn = -SPIN_FAIRNESS  # the last turn with an access that a thread may spin on
         frame = self._frame(entry, None, -1, (0, 0))
         for variable, data in params:
             frame.reserve(variable)
@@ -176,7 +177,8 @@ class Machine:
             if oldest is None or group.since < oldest.since:
                 oldest = group
         assert best is not None and oldest is not None
-        chosen = oldest if self.turn - oldest.since > FAIRNESS else best[1]
+        patience = SPIN_FAIRNESS if self.turn - self.spin_turn < SPIN_FAIRNESS else FAIRNESS
+        chosen = oldest if self.turn - oldest.since > patience else best[1]
         del ready[(chosen.frame.serial, chosen.pc)]
         return chosen
 
