@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from prelaunch.analysis.kernel import Barrier, Exit, Kernel, Loop, Opaque, walk
+from prelaunch.analysis.kernel import Barrier, Const, Exit, Kernel, Loop, Opaque, walk
 from prelaunch.analysis.places import Places
 from prelaunch.analysis.uniformity import Cause, Level, Uniformity
 
@@ -91,5 +91,9 @@ class Barriers:
 
 
 def whole_block(barrier: Barrier) -> bool:
-    """Does the barrier wait for all threads of the block (no thread count, not one half of a split barrier)?"""
-    return barrier.scope == "block" and barrier.action == "sync" and barrier.count is None
+    """Is it ``__syncthreads()`` or kin: barrier 0, all threads of the block, no split halves?
+
+    Other numbers are left out: threads may meet at one of them from different statements (PTX ISA, barrier).
+    """
+    zero = barrier.id is None or (isinstance(barrier.id, Const) and barrier.id.value == 0)
+    return barrier.scope == "block" and barrier.action == "sync" and barrier.count is None and zero

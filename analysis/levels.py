@@ -36,6 +36,8 @@ from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.source import NOWHERE, Span
 
 WARP_SIZE = 32
+LAST_THREAD = (1 << 31) - 1 - 1024
+"""Assumed of every launch: global thread ids along an axis do not go beyond."""
 Key = int | str
 """A variable by id, or a local memory object by name."""
 
@@ -214,14 +216,14 @@ def constant(value: int | float) -> Value:
 
 
 def _wrapped(value: Value, kind: Type) -> Value:
-    """Drop ranges that do not fit the type: the value then wrapped."""
-    if not isinstance(kind, Scalar) or not kind.is_integer or value.low is None or value.high is None:
+    """A range that does not fit the type becomes the type's: the value then wrapped."""
+    if not isinstance(kind, Scalar) or not kind.is_integer:
         return value if value.low is None else replace(value, low=None, high=None)
     bits = 1 if kind.kind == "bool" else kind.bits
-    low, high = (-(1 << bits - 1), 1 << bits - 1) if kind.signed else (0, 1 << bits)
-    if low <= value.low and value.high < high:
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind.signed else (0, (1 << bits) - 1)
+    if value.low is not None and value.high is not None and low <= value.low and value.high <= high:
         return value
-    return replace(value, low=None, high=None, lane=value.lane and kind.bits >= 8)
+    return replace(value, low=low, high=high)
 
 
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
@@ -326,7 +328,7 @@ def special(name: str, dims: Dims, span: Span = NOWHERE) -> Value:
         known = dims.grid[index]
         if known == 1:
             return constant(0)
-        return Value(Level.BLOCK, Why(name, span), 0, (known or 1 << 31) - 1)
+        return Value(Level.BLOCK, Why(name, span), 0, (known or LAST_THREAD // (dims.block[index] or 1) + 1) - 1)
     if base == "laneid":
         return Value(Level.THREAD, Why(name, span), 0, WARP_SIZE - 1, lane=True)
     if base in ("clock", "clock64", "globaltimer"):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Witness
 from prelaunch.analysis.interpret import prepare, run
 from prelaunch.analysis.interpreter.program import Program
-from prelaunch.analysis.kernel import Const, Expr
+from prelaunch.analysis.kernel import Binary, Cast, Const, Expr, Pure
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.show import show_expr
 from prelaunch.analysis.source import Span
@@ -167,7 +167,19 @@ def launch_name(launch: Launch) -> str:
 
 
 def _dim(expr: Expr) -> str:
-    return str(int(expr.value)) if isinstance(expr, Const) else _short(re.sub(r"#\d+", "", show_expr(expr)))
+    return str(int(expr.value)) if isinstance(expr, Const) else _short(re.sub(r"#\d+", "", show_expr(_bare(expr))))
+
+
+def _bare(expr: Expr) -> Expr:
+    """Without conversions, for reading."""
+    match expr:
+        case Cast(operand=a):
+            return _bare(a)
+        case Binary(left=a, right=b):
+            return replace(expr, left=_bare(a), right=_bare(b))
+        case Pure(args=args):
+            return replace(expr, args=tuple(_bare(a) for a in args))
+    return expr
 
 
 def _short(text: str) -> str:

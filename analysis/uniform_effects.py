@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from prelaunch.analysis.kernel import Async, Atomic, Case, Collective, Kernel, Mma, Opaque, Space, Store, operands, walk
+from prelaunch.analysis.kernel import Async, Atomic, Collective, Kernel, Mma, Opaque, Space, Stmt, Store, operands, walk
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.levels import Dims, Level, Value, Why
+from prelaunch.analysis.points_to import PointsTo
 
 
 class Written:
@@ -15,22 +16,24 @@ class Written:
         self.atomic: set[str] = set()
         self.unknown: set[Space] = set()
         self.objects = {item.id: item for item in kernel.objects}
+        self.points = PointsTo(kernel)
         for stmt in walk(kernel.body):
             if isinstance(stmt, (Store, Atomic)):
-                self._note(stmt.cases, stmt.space, isinstance(stmt, Atomic) or stmt.order != "weak")
+                self._note(stmt, stmt.space, isinstance(stmt, Atomic) or stmt.order != "weak")
             elif isinstance(stmt, Async) and stmt.dst is not None:
-                self._note(stmt.dst_cases, "generic", True)
+                self._note(stmt, "generic", True)
             elif isinstance(stmt, Mma) and stmt.op == "store":
-                self._note(stmt.cases, "generic", False)
+                self._note(stmt, "generic", False)
             elif isinstance(stmt, Opaque) and "memory" in stmt.touches:
                 self.unknown.add("generic")
         self._alias(kernel, launch)
 
-    def _note(self, cases: tuple[Case, ...], space: Space, unordered: bool) -> None:
-        names = {case.object for case in cases}
-        (self.atomic if unordered else self.plain).update(names)
-        if not cases:
+    def _note(self, stmt: Stmt, space: Space, unordered: bool) -> None:
+        names = self.points.access(stmt)
+        if names is None:
             self.unknown.add(space)
+        else:
+            (self.atomic if unordered else self.plain).update(names)
 
     def _alias(self, kernel: Kernel, launch: Launch | None) -> None:
         for relation in launch.relations if launch is not None else ():

@@ -274,14 +274,12 @@ class UniformityWalk:
 
     def targets(self, stmt: Stmt) -> tuple[str, ...]:
         """Local objects a statement may write."""
-        cases = stmt.dst_cases if isinstance(stmt, Async) else cases_of(stmt)
-        if cases:
-            return tuple(case.object for case in cases if case.object in self.local)
-        if isinstance(stmt, (Store, Atomic)) and stmt.space not in ("generic", "local"):
-            return ()
-        if isinstance(stmt, Opaque) and "memory" not in stmt.touches:
-            return ()
-        return tuple(sorted(self.local))
+        names = self.written.points.access(stmt)
+        if isinstance(stmt, Opaque):
+            names = None if "memory" in stmt.touches else frozenset()
+        elif names is None and isinstance(stmt, (Store, Atomic)) and stmt.space not in ("generic", "local"):
+            names = frozenset()
+        return tuple(name for name in sorted(self.local) if names is None or name in names)
 
     def jump(self, stmt: Break | Continue | Return, env: Env) -> None:
         level, why = Level.GRID, None
@@ -338,17 +336,18 @@ class UniformityWalk:
     def stored(self, stmt: Store, found: list[Value], control: Control, env: Env) -> None:
         top = max(found, key=lambda v: v.level)
         for name in self.targets(stmt):
-            content = Value(top.level if stmt.cases else Level.THREAD, Why(name, stmt.span, top.why))
+            content = Value(top.level, Why(name, stmt.span, top.why))
             self.set(env, name, join(env.get(name, GRID_VALUE), content))
 
     def loaded(self, stmt: Load, address: Value, control: Control, env: Env) -> Value:
         why = Why("value loaded", stmt.span, address.why)
-        if not stmt.cases:
+        names = self.written.points.access(stmt)
+        if names is None:
             unwritten = stmt.space in ("constant", "param")
             return Value(address.level if unwritten else Level.THREAD, why)
         level = address.level
-        for case in stmt.cases:
-            level = max(level, self.content(case.object, stmt, address, control, env))
+        for name in sorted(names):
+            level = max(level, self.content(name, stmt, address, control, env))
         return Value(self.dims.collapse(level), why)
 
     def content(self, name: str, stmt: Load, address: Value, control: Control, env: Env) -> Level:

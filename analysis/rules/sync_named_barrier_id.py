@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from prelaunch.analysis.barriers import whole_block
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Assumption, Finding, Judgement, Proved, Refuted, Unknown, Verdict
 from prelaunch.analysis.kernel import Barrier, Expr, walk
@@ -40,7 +41,7 @@ def check(facts: Facts) -> Iterator[Judgement]:
 
 def _operands(facts: Facts) -> Iterator[Operand]:
     for stmt in walk(facts.kernel.body):
-        if isinstance(stmt, Barrier) and stmt.scope == "block":
+        if isinstance(stmt, Barrier) and stmt.scope == "block" and not whole_block(stmt):
             if stmt.id is not None:
                 yield Operand(stmt, stmt.id, "number", "0 to 15")
             if stmt.count is not None:
