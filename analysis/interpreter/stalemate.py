@@ -9,7 +9,6 @@ import numpy as np
 from prelaunch.analysis.interpreter.lanes import index
 from prelaunch.analysis.interpreter.record import Stop
 from prelaunch.analysis.interpreter.warps import Arrival, ranges
-from prelaunch.analysis.kernel import Barrier
 from prelaunch.analysis.source import NOWHERE, Span
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def identity(waiting: Waiting) -> Span | int:
 
 def report_release(m: Machine, sync: Synchroniser, state: BarrierState) -> None:
     """Problems of a barrier that is being released: different statements met, or exited threads were not waited for."""
-    plain = [w for w in state.waits if isinstance(w.code.node, Barrier) and w.code.node.id is None]
+    plain = state.waits if state.id == 0 and state.count is None else []
     places: dict[Span | int, Waiting] = {}
     for waiting in plain:
         places.setdefault(identity(waiting), waiting)
