@@ -120,6 +120,7 @@ class WarpPool:
         wanted = mask & int(self.owner.live_bits[warp])
         if present & wanted != wanted:
             return False
+        self._check_ended(warp, mask & ~present, arrivals)
         del self.waits[key]
         self._finish(arrivals)
         self.m.release([a.group for a in arrivals])
@@ -219,6 +220,15 @@ class WarpPool:
         message = f"the mask {int(masks[first]):#010x} names {who}, which {why}"
         slots = index(arrival.lanes)[gone[inverse] != 0]
         m.problem("bad-mask", message, slots, arrival.span, id(arrival.code.node))
+
+    def _check_ended(self, warp: int, absent: int, arrivals: list[Arrival]) -> None:
+        """Lanes waited for that went another way and came to their end."""
+        m, node = self.m, arrivals[0].code.node
+        lanes = [i for i in range(32) if absent >> i & 1 and warp * 32 + i < m.size]
+        if lanes and not isinstance(node, Barrier):
+            message = f"the mask {arrivals[0].mask[0]:#010x} names lanes {ranges(lanes)} of warp {warp}, which end without executing it"
+            slots = np.concatenate([index(a.lanes) for a in arrivals])
+            m.problem("bad-mask", message, slots, arrivals[0].span, id(node))
 
     def _report_source(self, arrival: Arrival, slots: Any, missing: Any) -> None:
         m = self.m
