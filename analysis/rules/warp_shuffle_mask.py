@@ -28,7 +28,8 @@ from prelaunch.analysis.trace import Problem
 FULL = 0xFFFFFFFF
 Fault = Literal["own", "missing", "exited"]
 _FAULTS: tuple[tuple[str, Fault], ...] = (
-    ("does not name it", "own"), ("never arrive", "missing"), ("different masks", "missing"), ("have exited", "exited"),
+    ("does not name it", "own"), ("never arrive", "missing"), ("end without", "missing"),
+    ("different masks", "missing"), ("have exited", "exited"),
 )  # fmt: skip
 _EFFECTS: dict[Fault, str] = {
     "own": "undefined result for every lane outside the mask",
@@ -70,7 +71,7 @@ def _finding(case: Case, participants: Participants, stmt: Collective, mask: Exp
     facts = case.facts
     fault = _fault(seen.problem) or "missing"
     name = facts.text(mask.span)
-    said = f"mask `{name}`" if name else "the mask"
+    said = f"mask `{name}`" if name and name != facts.text(stmt.span) else "the mask"
     places: list[tuple[Span, str]] = []
     reason = ""
     cause = participants.divides(stmt)
