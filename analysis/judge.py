@@ -70,6 +70,7 @@ class Outcome:
 def judge(state: State, group: Group) -> Outcome:
     """All verdicts of all kernel rules on one kernel definition."""
     declaration = state.project.kernels()[group.index]
+    damaged = state.store.damaged if state.store else 0
     gaps: list[Gap] = []
     bodies: list[Lowered] = []
     judgements: list[Judgement] = []
@@ -86,7 +87,8 @@ def judge(state: State, group: Group) -> Outcome:
         for j in judgements
         if isinstance(j.verdict, Unknown)
     )
-    return Outcome(tuple(bodies), tuple(judgements), tuple(gaps), state.store.damaged if state.store else 0)
+    damaged = state.store.damaged - damaged if state.store else 0
+    return Outcome(tuple(bodies), tuple(judgements), tuple(gaps), damaged)
 
 
 def distinct(

@@ -171,7 +171,7 @@ def _closing(review: Review, width: int, seconds: float) -> Iterator[Text]:
     found = _counts(review.findings)
     launches = sum(len(kernel.launches) for kernel in review.kernels)
     covered = f"{_number(len(review.kernels), 'kernel')}, {review.analysed} decided in full"
-    rest = f"{covered}; {_number(launches, 'launch', 'es')}, {_number(len(review.rules), 'rule')}; {seconds:.1f} s"
+    rest = f"{covered}; {_number(launches, 'launch', 'es')}, {_number(len(review.rules), 'rule')}; {seconds:.1f}s"
     style = _STYLES[worst] if worst else "bold green" if _complete(review) else "bold yellow"
     yield from _paragraph(f"{found}. {rest}", width, style)
 
