@@ -41,7 +41,7 @@ from prelaunch.analysis.hostir.values import (
 from prelaunch.analysis.kernel import F64, I32, U32, U64, Const, Expr
 from prelaunch.analysis.source import Span
 
-MAX_HELPER = 4_000
+MAX_HELPER = 2_500
 """Helpers longer than this (bytes) that reach no launch are not run; their results are unknown."""
 
 
@@ -49,7 +49,8 @@ class Ended(Exception):
     """No execution continues after the call (``exit``, or a function that never returns)."""
 
 
-def call(machine: Machine, frame: Frame, state: State, expr: ir.Call) -> Value:
+def call(machine: Machine, frame: Frame, state: State, expr: ir.Call, used: bool = True) -> Value:
+    """Executes a call; ``used`` tells whether its value is asked for."""
     name = api.plain(expr.name)
     args = arguments(machine, frame, state, expr.args)
     if name in api.LAUNCHES and not lookup.callees(machine.project, name, frame.function.file):
@@ -62,7 +63,7 @@ def call(machine: Machine, frame: Frame, state: State, expr: ir.Call) -> Value:
         return run_closure(machine, frame, state, held, args, expr.span)
     if held is not None:
         return _call_pointer(machine, frame, state, expr, held, args)
-    return _call_name(machine, frame, state, expr, args)
+    return _call_name(machine, frame, state, expr, args, used)
 
 
 def arguments(machine: Machine, frame: Frame, state: State, exprs: tuple[ir.Expr, ...]) -> list[Value]:
@@ -193,7 +194,9 @@ def choose_function(
     return lookup.choose(machine, [f for f in found if not f.is_kernel], args, record)
 
 
-def _call_name(machine: Machine, frame: Frame, state: State, expr: ir.Call, args: list[Value]) -> Value:
+def _call_name(
+    machine: Machine, frame: Frame, state: State, expr: ir.Call, args: list[Value], used: bool
+) -> Value:
     callee = expr.callee
     this: Place | None = None
     record_name = ""
@@ -218,7 +221,7 @@ def _call_name(machine: Machine, frame: Frame, state: State, expr: ir.Call, args
             return fold.cast(args[0], ctypes.scalar(alias) or I32)
         if alias == "dim3" or (name and machine.project.lookup_records(name, frame.function.file)):
             return objects.object_of(machine, frame, state, expr, alias or name, tuple(args))
-    if decl is None or not _worth_running(machine, frame, decl, args):
+    if decl is None or not _worth_running(machine, frame, decl, args, used):
         return skip(machine, frame, state, expr, args, decl)
     printed = print_arguments(machine, frame, state, callee) if isinstance(callee, ir.Name | ir.Member) else ()
     return run(machine, frame, state, decl, args, expr, this if decl.record else None, printed)
@@ -243,7 +246,8 @@ def _container(held: Memory, method: str) -> Value | None:
     return None
 
 
-def _worth_running(machine: Machine, frame: Frame, decl: FunctionDecl, args: list[Value]) -> bool:
+def _worth_running(machine: Machine, frame: Frame, decl: FunctionDecl, args: list[Value], used: bool) -> bool:
+    """Whether to execute ``decl``: it may launch, or it is a short helper whose results matter."""
     if len(frame.stack) >= MAX_CALLS or any(c.caller.span == decl.span for c in frame.stack):
         return False
     if frame.function.span == decl.span:
@@ -252,7 +256,10 @@ def _worth_running(machine: Machine, frame: Frame, decl: FunctionDecl, args: lis
     carried = [f.name.rpartition("::")[2] for a in args for f in functions(a)]
     if reaches or any(isinstance(a, Closure) for a in args) or any(n in machine.reaching for n in carried):
         return True
-    return decl.body is not None and decl.body.end_byte - decl.body.start_byte <= MAX_HELPER and len(frame.stack) < 6
+    if decl.body is None or decl.body.end_byte - decl.body.start_byte > MAX_HELPER or len(frame.stack) > 5:
+        return False
+    writes = any(isinstance(a, Ref) for a in args) or any(p.reference for p in machine.host_function(decl).parameters)
+    return used or writes or decl.record is not None
 
 
 def run(

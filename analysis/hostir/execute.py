@@ -23,6 +23,7 @@ from prelaunch.analysis.hostir.values import (
 from prelaunch.analysis.kernel import BOOL, Const, Expr
 
 MAX_UNROLL = 16
+MAX_SHORT = 6
 
 
 def body(machine: Machine, frame: Frame, state: State, keep: bool = False) -> Value | None:
@@ -91,6 +92,9 @@ def _statement(machine: Machine, frame: Frame, state: State, stmt: ir.Stmt) -> b
             return block(machine, frame, state, stmt)
         case ir.Declare():
             _declare(machine, frame, state, stmt)
+            return True
+        case ir.Evaluate(expr=ir.Call() as call):
+            calls.call(machine, frame, state, call, used=False)
             return True
         case ir.Evaluate(expr=expr):
             evaluate.value(machine, frame, state, expr)
@@ -278,7 +282,7 @@ def _loop(machine: Machine, frame: Frame, state: State, stmt: ir.Loop) -> bool:
 
 def _unroll(machine: Machine, frame: Frame, state: State, stmt: ir.Loop) -> bool | None:
     """Runs a loop whose trips are decided, at most ``MAX_UNROLL``; None (nothing changed) when they are not."""
-    if stmt.cond is None:
+    if stmt.cond is None or not _worth_unrolling(machine, stmt):
         return None
     trial = state.copy()
     exits: list[State] = []
@@ -303,6 +307,17 @@ def _unroll(machine: Machine, frame: Frame, state: State, stmt: ir.Loop) -> bool
     machine.rewind(mark)
     frame.breaks, frame.continues = [], []
     return None
+
+
+def _worth_unrolling(machine: Machine, stmt: ir.Loop) -> bool:
+    """Loops that may launch, and short ones without loops inside: the values of others do not reach launches."""
+    known = machine.unrollable.get(stmt.span)
+    if known is None:
+        inside = [s for s in ir.walk(stmt.body) if not isinstance(s, ir.Block)]
+        short = len(inside) <= MAX_SHORT and not any(isinstance(s, ir.Loop) for s in inside)
+        known = short or any(machine.may_launch(e) for s in inside for x in ir.expressions(s) for e in ir.walk_expr(x))
+        machine.unrollable[stmt.span] = known
+    return known
 
 
 def _each(machine: Machine, frame: Frame, state: State, stmt: ir.Loop) -> bool:

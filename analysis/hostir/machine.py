@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project, RecordDecl
-from prelaunch.analysis.hostir import ctypes, ir
+from prelaunch.analysis.hostir import api, ctypes, ir
 from prelaunch.analysis.hostir.lower import lower_function
 from prelaunch.analysis.hostir.values import (
     NUMBERS,
@@ -103,6 +103,7 @@ class Machine:
     memo: dict[tuple[object, ...], Value | None] = field(default_factory=dict)
     constants: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     attributes_set: list[tuple[str, str, Expr, Span, str]] = field(default_factory=list)
+    unrollable: dict[Span, bool] = field(default_factory=dict)
     enumerators: dict[str, list[RecordDecl]] | None = None
     written: dict[str, bool] = field(default_factory=dict)
 
@@ -117,6 +118,18 @@ class Machine:
         if key not in self.lowered:
             self.lowered[key] = lower_function(self.project, decl)
         return self.lowered[key]
+
+    def may_launch(self, expr: ir.Expr) -> bool:
+        """A launch, or a call of something that leads to one, as far as the name tells."""
+        match expr:
+            case ir.Launch() | ir.Lambda():
+                return True
+            case ir.Call(callee=ir.Name(slot=slot)) if slot:
+                return True
+            case ir.Call() | ir.Name():
+                name = expr.name.rpartition("::")[2]
+                return name in self.reaching or name in api.LAUNCHES
+        return False
 
     def mark(self) -> tuple[int, int, int]:
         """A point to come back to with ``rewind``: launches and calls recorded since are dropped then."""
