@@ -73,6 +73,7 @@ def run(
         status,  # type: ignore[arg-type]  # Stop carries the two other states
         reason,
         execution.memory(),
+        max_steps - max(recorder.left, 0),
     )
 
 

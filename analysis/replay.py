@@ -22,15 +22,17 @@ from prelaunch.analysis.trace import Dim3, LaunchConfig, Problem, ProblemKind
 from prelaunch.analysis.trials import Trial, trials
 from prelaunch.analysis.uniformity import Uniformity, uniformity
 
-MAX_STEPS = 2_000_000
-"""Steps of one run, as ``interpret.run`` counts them."""
-MAX_CUT = 4
-"""After so many runs that used up their steps no more are made."""
+MAX_STEPS = 400_000
+"""Steps of one block in one run, as ``interpret.run`` counts them; what was seen until then counts."""
+MAX_TOTAL = 8_000_000
+"""Steps of all runs of a kernel under one launch."""
+RUN_COST = 20_000
+"""What starting a run costs, in steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """``ended`` is a reason when the execution did not finish."""
+    """One block of a trial. ``ended`` is a reason when the execution did not finish."""
 
     trial: Trial
     problems: tuple[Problem, ...]
@@ -73,10 +75,10 @@ def spread(linear: int, dims: Dim3) -> Dim3:
 
 
 def chosen_blocks(grid: Dim3) -> tuple[int, ...]:
-    """Linear numbers of the blocks that are run: the corners of the grid and the second block, at most nine."""
+    """Linear numbers of the blocks that are run, one by one: the last, where guards bite, the first, other corners."""
     x, y, z = grid
-    corners = [(a, b, c) for c in (0, z - 1) for b in (0, y - 1) for a in (0, min(1, x - 1), x - 1)]
-    return tuple(dict.fromkeys(a + x * (b + y * c) for a, b, c in corners[:9]))
+    corners = [(x - 1, y - 1, z - 1), (0, 0, 0), (x - 1, 0, 0), (0, y - 1, 0), (min(1, x - 1), 0, 0)]
+    return tuple(dict.fromkeys(a + x * (b + y * c) for a, b, c in corners))
 
 
 @dataclass
@@ -86,36 +88,31 @@ class Replay:
     facts: Facts
     launch: Launch | None
     _runs: list[Run] = field(default_factory=list)
-    _trials: Iterator[Trial] | None = None
+    _plan: Iterator[tuple[Trial, int]] | None = None
     _program: Program | None = None
-    _cut: int = 0
+    _left: int = MAX_TOTAL
 
     def runs(self) -> Iterator[Run]:
         """All runs, those made before first."""
-        if self._trials is None:
-            self._trials = trials(self.facts.kernel, self.launch)
+        if self._plan is None:
+            tried = trials(self.facts.kernel, self.launch)
+            self._plan = ((trial, block) for trial in tried for block in chosen_blocks(trial.config.grid))
         index = 0
         while True:
             if index == len(self._runs):
-                trial = next(self._trials, None) if self._cut < MAX_CUT else None
-                if trial is None:
+                planned = next(self._plan, None) if self._left > 0 else None
+                if planned is None:
                     return
-                self._runs.append(self._run(trial))
+                self._runs.append(self._run(*planned))
             yield self._runs[index]
             index += 1
 
-    def _run(self, trial: Trial) -> Run:
+    def _run(self, trial: Trial, block: int) -> Run:
         if self._program is None:
             self._program = prepare(self.facts.kernel)
-        trace = run(
-            self._program,
-            trial.config,
-            trial.arguments,
-            max_steps=MAX_STEPS,
-            record=False,
-            blocks=chosen_blocks(trial.config.grid),
-        )
-        self._cut += trace.status == "steps"
+        steps = min(MAX_STEPS, self._left)
+        trace = run(self._program, trial.config, trial.arguments, max_steps=steps, record=False, blocks=(block,))
+        self._left -= trace.steps + RUN_COST
         return Run(trial, trace.problems, "" if trace.status == "done" else trace.reason)
 
     def find(self, kinds: tuple[ProblemKind, ...], match: Callable[[Problem], bool]) -> Observation | None:

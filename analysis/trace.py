@@ -81,6 +81,7 @@ class Trace:
     """All events of an execution, how it ended, and what went wrong on the way.
 
     ``status``: "done"; "steps" when the step budget ran out; "stopped" when an Opaque, a trap or a deadlock ended it.
+    ``steps`` is what the execution cost, in the unit of its budget.
     Only shared, global, constant and generic-space accesses are recorded; local memory is a thread's own.
     """
 
@@ -89,6 +90,7 @@ class Trace:
     status: Literal["done", "steps", "stopped"]
     reason: str = ""
     memory: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+    steps: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
