@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from statistics import NormalDist
 from typing import Any
 
@@ -15,7 +16,12 @@ import numpy as np
 
 Array = Any
 _NORMAL = NormalDist()
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(240)
+
+
+@cache
+def _quadrature() -> tuple[Array, Array]:
+    """Gauss-Legendre nodes and weights; made on first use, because they take longer than all imports."""
+    return np.polynomial.legendre.leggauss(240)
 
 
 def _each(function: Callable[..., float]) -> Callable[..., Array]:
@@ -71,8 +77,9 @@ def _tgamma(x: float) -> float:
 
 
 def _integral(function: Callable[[Array], Array], end: float) -> float:
-    t = (_NODES + 1) * (end / 2)
-    return float(np.sum(_WEIGHTS * function(t)) * (end / 2))
+    nodes, weights = _quadrature()
+    t = (nodes + 1) * (end / 2)
+    return float(np.sum(weights * function(t)) * (end / 2))
 
 
 def _jn(n: float, x: float) -> float:
