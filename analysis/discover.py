@@ -20,6 +20,8 @@ from prelaunch.analysis.source import Source
 
 MAX_BYTES = 4 << 20
 MAX_FILES = 20_000
+MAX_ENTRIES = 1_000_000
+"""Directory entries looked at where git gives no list."""
 CUDA_SUFFIXES = frozenset({".cu", ".cuh"})
 TEXT_SUFFIXES = CUDA_SUFFIXES | frozenset(
     {".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp", ".tpp", ".cuinc", ".impl"}
@@ -70,8 +72,8 @@ def discover(paths: Sequence[Path], *, vendored: bool = False) -> Discovery:
     common = Path(os.path.commonpath([path if path.is_dir() else path.parent for path in asked]))
     top = git.toplevel(common)
     root = top or common
-    names = _listing(root, asked, None if top is None else git.files(root))
     skipped: list[Skipped] = []
+    names = _listing(root, asked, None if top is None else git.files(root), skipped)
     found: set[str] = set()
     for path in asked:
         name = _relative(path, root)
@@ -119,23 +121,33 @@ def _relative(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix()
 
 
-def _listing(root: Path, asked: list[Path], listed: list[str] | None) -> list[str]:
+def _listing(root: Path, asked: list[Path], listed: list[str] | None, skipped: list[Skipped]) -> list[str]:
     """Source files under ``root`` by suffix: git's list, completed by a walk of what git ignores but was asked for."""
-    names = set(_walk(root, root) if listed is None else listed)
+    names = set(_walk(root, root, skipped) if listed is None else listed)
     if listed is not None:
         for path in asked:
             prefix = _relative(path, root) + "/"
             if path.is_dir() and path != root and not any(name.startswith(prefix) for name in listed):
-                names.update(_walk(root, path))
-    return sorted(name for name in names if PurePosixPath(name).suffix.lower() in TEXT_SUFFIXES)
+                names.update(_walk(root, path, skipped))
+    return sorted(name for name in names if _suffix(name) in TEXT_SUFFIXES)
 
 
-def _walk(root: Path, start: Path) -> Iterable[str]:
-    """Paths under ``start``, relative to ``root``; symlinked folders are not entered, so loops cannot be."""
+def _walk(root: Path, start: Path, skipped: list[Skipped]) -> Iterable[str]:
+    """Source files under ``start``, relative to ``root``; symlinked folders are not entered, so loops cannot be."""
+    cut = len(os.path.join(root, ""))
+    seen = 0
     for folder, below, names in os.walk(start, followlinks=False):
         below[:] = sorted(name for name in below if name != ".git")
-        for name in names:
-            yield Path(folder, name).relative_to(root).as_posix()
+        prefix = os.path.join(folder, "")[cut:].replace(os.sep, "/")
+        yield from (prefix + name for name in names if _suffix(name) in TEXT_SUFFIXES)
+        seen += len(names)
+        if seen > MAX_ENTRIES:
+            skipped.append(Skipped(prefix or "./", f"the rest of {MAX_ENTRIES} directory entries and more"))
+            return
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
 
 
 def _in_folder(root: Path, folder: str, names: list[str], skipped: list[Skipped], vendored: bool) -> Iterable[str]:
@@ -165,7 +177,7 @@ def _in_folder(root: Path, folder: str, names: list[str], skipped: list[Skipped]
 
 def _looks_like_cuda(root: Path, name: str) -> bool:
     """By suffix, or by a CUDA word in the text; files that cannot be read count by suffix alone."""
-    if PurePosixPath(name).suffix.lower() in CUDA_SUFFIXES:
+    if _suffix(name) in CUDA_SUFFIXES:
         return True
     data = _readable(root, name, None)
     return data is not None and any(mark in data for mark in _MARKS)
