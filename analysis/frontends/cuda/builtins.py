@@ -296,7 +296,7 @@ def _vector(ctx: Context, row: Row, signature: Signature, args: list[Lowered], s
     made = {
         "combine": lambda: (parts[0], parts[-1]), "splat": lambda: (parts[0], parts[0]), "low": lambda: (parts[0],),
         "high": lambda: (parts[-1],), "convert": lambda: tuple(parts), "swap": lambda: (parts[-1], parts[0]),
-        "low_low": lambda: (parts[0], parts[0]), "high_high": lambda: (parts[-1], parts[-1]),
+        "low_splat": lambda: (parts[0], parts[0]), "high_splat": lambda: (parts[-1], parts[-1]),
         "lows": lambda: (parts[0], parts[2]) if len(parts) > 2 else (parts[0], parts[0]),
         "highs": lambda: (parts[1], parts[3]) if len(parts) > 3 else (parts[-1], parts[-1]),
     }.get(signature.function)  # fmt: skip

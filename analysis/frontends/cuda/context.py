@@ -91,6 +91,7 @@ class Context:
     macros: tuple[str, ...] = ()  # object- and function-like macros being expanded
     records: dict[tuple[object, ...], Record] = field(default_factory=dict)
     resolving: list[tuple[object, ...]] = field(default_factory=list)  # types being resolved, against cycles
+    pointers: dict[int, Var] = field(default_factory=dict)  # integer variable -> the pointer it was made from
     dynamic: str | None = None  # id of the dynamic shared memory object
     repaired: str = ""
     count: int = 0
@@ -99,6 +100,7 @@ class Context:
     next_label: int = 0
     stopped: bool = False
     unevaluated: int = 0
+    locals: dict[str, CType] = field(default_factory=dict)  # types of local objects, for names of their elements
 
     # --- places in the text
 
@@ -156,6 +158,10 @@ class Context:
         self.objects[made.id] = made
         return made
 
+    def paths(self) -> dict[str, dict[int, str]]:
+        """Access paths of the elements of local objects: ``{"v": {4: ".y"}}``."""
+        return {name: {x.offset: x.path for x in leaves(ctype) or ()} for name, ctype in self.locals.items()}
+
     def emit(self, stmt: Stmt) -> None:
         if self.stopped:
             return
@@ -168,8 +174,11 @@ class Context:
         self.out.append(stmt)
 
     def assign(self, var: Var, expr: Expr, span: Span) -> None:
+        from prelaunch.analysis.frontends.cuda import addresses
+
         if var.name:
             self.log.append(var.id)
+        addresses.follow(self, var, expr, span)
         self.emit(Assign(var, expr, span=span))
 
     def temporary(self, expr: Expr, span: Span, name: str = "") -> Var:

@@ -290,7 +290,9 @@ def _keep_result(ctx: Context, frame: Frame, value: Lowered, span: Span) -> None
     if frame.result is None:
         made = ctx.registers(ctype, "", span)
         frame.result = made if made is not None else memory.local_object(ctx, ctype, "result", span)
-    if (isinstance(frame.result, Reg) and isinstance(converted, Val) and not _defined(converted, frame.result)) or isinstance(frame.result, Mem):
+    if (
+        isinstance(frame.result, Reg) and isinstance(converted, Val) and not _defined(converted, frame.result)
+    ) or isinstance(frame.result, Mem):
         memory.store(ctx, frame.result, converted, span)
 
 

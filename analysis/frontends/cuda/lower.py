@@ -80,7 +80,7 @@ def _lower(project: Project, decl: FunctionDecl, args: Sequence[TemplateArgument
         if pass_.ctx.wanted <= addressed:
             break
         addressed |= pass_.ctx.wanted
-    return resolve.resolve(promote.promote(kernel))
+    return resolve.resolve(promote.promote(kernel, pass_.ctx.paths()))
 
 
 class _Pass:

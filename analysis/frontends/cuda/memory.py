@@ -297,6 +297,7 @@ def local_object(ctx: Context, ctype: CType, name: str, span: Span, volatile: bo
             shape=tuple(shape), volatile=volatile, span=span,
         )
     )  # fmt: skip
+    ctx.locals[made.id] = ctype
     return Mem(ctype, Address(made.id, pointer_to(ctype), span=span), volatile, "local")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prelaunch.analysis.frontends.cuda import lower_call, lower_record, memory
+from prelaunch.analysis.frontends.cuda import addresses, lower_call, lower_record, memory
 from prelaunch.analysis.frontends.cuda.constants import binary, cast, offset, truth, unary
 from prelaunch.analysis.frontends.cuda.context import Context, pointer_to
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Val
@@ -61,7 +61,7 @@ def convert(ctx: Context, value: Lowered, to: CType, span: Span) -> Val | Mem:
     if scalar(to) and scalar(value.type):
         loaded = memory.load(ctx, value, span)
         assert isinstance(loaded, Val)
-        return _scalar(loaded, to, span)
+        return _scalar(ctx, loaded, to, span)
     if isinstance(value.type, Record) and scalar(to):
         converted = lower_record.conversion_operator(ctx, value, to, span)
         if converted is not None:
@@ -73,14 +73,14 @@ def convert(ctx: Context, value: Lowered, to: CType, span: Span) -> Val | Mem:
     return ctx.unknown(f"conversion of {spell(value.type)} to {spell(to)}", span, to)
 
 
-def _scalar(value: Val, to: CType, span: Span) -> Val:
+def _scalar(ctx: Context, value: Val, to: CType, span: Span) -> Val:
     of = ir_type(to)
     expr = value.expr
     if isinstance(to, Ptr):
         assert not isinstance(of, Scalar)
         if isinstance(value.type, Ptr):
             return Val(to, (memory.retype(expr, of),))
-        return Val(to, (cast(cast(expr, U64, span), of, span),))
+        return Val(to, (memory.retype(addresses.pointer(ctx, expr, of), of),))
     if isinstance(value.type, Ptr) and of == BOOL:
         return Val(to, (binary("ne", cast(expr, U64, span), Const(0, U64, span=span), BOOL, span),))
     if isinstance(value.type, Ptr) and of != U64:
@@ -109,7 +109,7 @@ def condition(ctx: Context, value: Lowered, span: Span) -> Expr:
     """``value`` converted to bool."""
     plain = as_scalar(ctx, value, span)
     if isinstance(plain.type, Ptr):
-        return _scalar(plain, BOOL, span).expr
+        return _scalar(ctx, plain, BOOL, span).expr
     return truth(plain.expr, span)
 
 
@@ -152,7 +152,7 @@ def _pointers(ctx: Context, op: BinaryOp, a: Val, b: Val, span: Span) -> Val:
         left, right = cast(a.expr, U64, span), cast(b.expr, U64, span)
         return Val(BOOL, (binary(op, left, right, BOOL, span),))
     if op in ("land", "lor"):
-        x, y = _scalar(a, BOOL, span), _scalar(b, BOOL, span)
+        x, y = _scalar(ctx, a, BOOL, span), _scalar(ctx, b, BOOL, span)
         return Val(BOOL, (binary(op, x.expr, y.expr, BOOL, span),))
     if op == "sub" and isinstance(a.type, Ptr) and isinstance(b.type, Ptr):
         left, right = cast(a.expr, U64, span), cast(b.expr, U64, span)
