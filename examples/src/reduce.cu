@@ -1,4 +1,4 @@
-// Sums and maxima over a signal: one clean reduction, and three that lose threads at a barrier.
+// One clean reduction over a signal, and three kernels that lose threads at a barrier.
 #include "check.h"
 #include "signal.h"
 
@@ -17,10 +17,11 @@ __global__ void block_sum(const float *signal, float *sums, int n) {
   if (threadIdx.x == 0) sums[blockIdx.x] = part[0];
 }
 
-// Planted: the barrier sits inside the branch that only half of the threads take.
-__global__ void block_max(const float *signal, float *maxima) {
+// Planted: the barrier sits inside the branch that only some of the threads take.
+__global__ void normalise(const float *signal, float *out) {
   __shared__ float part[kBlock];
-  part[threadIdx.x] = signal[blockIdx.x * kBlock + threadIdx.x];
+  int i = blockIdx.x * kBlock + threadIdx.x;
+  part[threadIdx.x] = fabsf(signal[i]);
   __syncthreads();
   for (int half = kBlock / 2; half > 0; half /= 2) {
     if (threadIdx.x < half) {
@@ -28,7 +29,8 @@ __global__ void block_max(const float *signal, float *maxima) {
       __syncthreads();
     }
   }
-  if (threadIdx.x == 0) maxima[blockIdx.x] = part[0];
+  __syncthreads();
+  out[i] = signal[i] / part[0];
 }
 
 // Planted: threads past the end have left when the others wait for them.
@@ -55,11 +57,11 @@ __global__ void running_sum(const float *signal, float *out) {
   out[threadIdx.x] = sum;
 }
 
-void reduce(const float *signal, float *sums, float *maxima, float *smoothed, float *running) {
+void reduce(const float *signal, float *sums, float *normalised, float *smoothed, float *running) {
   constexpr int blocks = (kSamples + kBlock - 1) / kBlock;
   block_sum<<<blocks, kBlock>>>(signal, sums, kSamples);
   CHECK(cudaGetLastError());
-  block_max<<<kSamples / kBlock, kBlock>>>(signal, maxima);
+  normalise<<<kSamples / kBlock, kBlock>>>(signal, normalised);
   CHECK(cudaGetLastError());
   smooth<<<blocks, kBlock>>>(signal, smoothed, kSamples);
   CHECK(cudaGetLastError());
