@@ -124,8 +124,8 @@ def variable(
         constant = _constant_array(ctx, spec, name, label, ctype, value)
         if constant is not None:
             return constant
-    if isinstance(ctype, Handle):
-        return memory.local_object(ctx, ctype, label, span)
+    if isinstance(ctype, Handle) and (found is not None or value is None):
+        return found if found is not None else memory.local_object(ctx, ctype, label, span)
     place = _place(ctx, spec, ctype, label, name, span)
     scope_place = place
     ctx.scope.names[label] = scope_place

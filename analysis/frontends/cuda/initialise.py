@@ -64,6 +64,8 @@ def from_list(ctx: Context, node: Node, to: CType) -> Lowered:
         place_array = memory.local_object(ctx, to, "temporary", span)
         aggregate(ctx, place_array, items, span)
         return place_array
+    if leaves(to) == ():
+        return Val(to)
     return ctx.unknown(f"braced list for {spell(to)}", span, to)
 
 

@@ -22,6 +22,7 @@ from prelaunch.analysis.frontends.cuda import (
     symbols,
     templates,
     typenames,
+    wmma,
 )  # fmt: skip
 from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Parameters, Reg, Template, TypeName, Val
@@ -143,10 +144,9 @@ def _qualified(ctx: Context, node: Node, target: Node, listed: Node, span: Span)
     name, qualifier = ctx.text(label), "::".join(ctx.text(p) for p in parts[:-1])
     args = templates.arguments(ctx, given) if given is not None else ()
     owner = symbols.owner_of(ctx, parts[:-1])
-    if owner is not None:
-        special = library.static_call(ctx, parts, owner, name, listed, span)
-        if special is not None:
-            return special
+    special = library.numeric_limit(ctx, parts, name, span)
+    if special is not None:
+        return special
     if isinstance(owner, Record):
         this = _base_this(ctx, owner, span)
         found = call_method(ctx, this or Val(owner), name, arguments(ctx, listed), args, span, quiet=True)
@@ -187,6 +187,10 @@ def _method(ctx: Context, target: Node, listed: Node, span: Span) -> Lowered:
     place = ctx.protect_place(place, mark)
     if isinstance(place.type, Closure) and name == "operator()":
         return lambdas.call_closure(ctx, place.type, values, args, span)
+    if isinstance(place.type, Record) and place.type.file is None and not place.type.vector:
+        special = library.method(ctx, place, name, values, args, span)
+        if special is not None:
+            return special
     if isinstance(place.type, Record):
         found = call_method(ctx, place, name, values, args, span, quiet=True)
         if found is not None:
@@ -236,7 +240,7 @@ def call_named(
     ctx: Context, name: str, qualifier: str, listed: Node, targs: tuple[TemplateArgument, ...], span: Span
 ) -> Lowered:
     """A call of ``qualifier::name<targs>(...)`` that no scope binds."""
-    special = builtins.unevaluated(ctx, name, listed, span)
+    special = builtins.unevaluated(ctx, name, listed, span) or wmma.call(ctx, name, qualifier, listed, span)
     if special is not None:
         return special
     values = arguments(ctx, listed)
@@ -273,6 +277,9 @@ def call_free(
 ) -> Lowered | None:  # fmt: skip
     """A function that is not a member: the project's where one fits better than CUDA's own."""
     candidates = [(f, None) for f in names.functions(ctx, name, qualifier) if not f.is_kernel]
+    group = groups.free_call(ctx, name, args, targs, span)
+    if group is not None:
+        return group
     own = builtins.knows(name, qualifier)
     if own and (not candidates or builtins.reserved(name) or qualifier in ("std", "cuda", "cuda::std", "::")):
         return builtins.call(ctx, name, qualifier, args, targs, span)
@@ -281,6 +288,9 @@ def call_free(
         return inline.inline(ctx, chosen.decl, chosen.bindings, None, None, args, span)
     if own:
         return builtins.call(ctx, name, qualifier, args, targs, span)
+    special = library.free_call(ctx, name, qualifier, args, targs, span)
+    if special is not None:
+        return special
     return None if quiet else unknown_function(ctx, name, qualifier, args, span)
 
 

@@ -373,6 +373,8 @@ def subscript(ctx: Context, base: Lowered, index: Val, span: Span) -> Lowered:
     if isinstance(index.type, Ptr) and arithmetic(base.type) is not None:
         base, index = index, operators.as_scalar(ctx, base, span)
     if isinstance(base.type, Array) and not isinstance(base, Mem):
+        if leaves(base.type) == ():
+            return Val(base.type.of)
         if isinstance(index.expr, Const):
             return memory.member(ctx, base, base.type.of, int(index.expr.value) * sizeof(base.type.of), span)
         base = memory.in_memory_wanted(ctx, base, span)

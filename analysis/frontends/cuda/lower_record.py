@@ -14,6 +14,7 @@ from prelaunch.analysis.frontends.cuda import (
     overloads,
     records,
     typenames,
+    wmma,
 )  # fmt: skip
 from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
@@ -31,6 +32,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     arithmetic,
     leaves,
     scalar,
+    sizeof,
     spell,
 )  # fmt: skip
 from prelaunch.analysis.kernel import I32, U32, Const, Scalar
@@ -329,10 +331,10 @@ def library_member(ctx: Context, place: Lowered, name: str, span: Span) -> Lower
     """A data member of a type that is not a class of the project: fragments, ``half``'s bits."""
     if isinstance(place.type, Fragment):
         if name == "num_elements":
-            from prelaunch.analysis.frontends.cuda.types import sizeof
-
             return Val(I32, (Const(sizeof(place.type) // place.type.element.size, I32, span=span),))
-        return ctx.unknown("fragment element", span, Ptr(place.type.element))
+        return wmma.elements(ctx, place.type, span)
+    if name == "x" and isinstance(place.type, Scalar):
+        return place
     return None
 
 

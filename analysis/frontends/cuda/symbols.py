@@ -303,7 +303,7 @@ def qualified_value(ctx: Context, node: Node, span: Span) -> Lowered | None:
     bound = ctx.scope.find(f"{qualifier}::{name}")
     if isinstance(bound, Val):
         return bound
-    special = traits.qualified_constant(ctx, parts, owner, name, listed, span) or groups.named_value(name, span)
+    special = traits.qualified_constant(ctx, parts, owner, name, listed, span)
     if special is not None:
         return special
     found = global_name(ctx, name, span, qualifier) or (by_name(ctx, name, label) if label is not None else None)

@@ -20,6 +20,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     CType,
     Enum,
     Fragment,
+    Group,
     Handle,
     Ptr,
     Record,
@@ -280,6 +281,9 @@ def _unify_template(
             found[label] = value.args
             return True
         return all(unify(ctx, free, p, v, found) for p, v in zip(inner, value.args, strict=False))
+    if isinstance(value, Group) and value.kind == "tile" and ctx.text(name) == "thread_block_tile":
+        first = next((c for c in listed.named_children if c.type != "comment"), None)
+        return first is not None and value.size is not None and unify(ctx, free, first, value.size, found)
     mine = typenames.lookup_type(ctx, pattern)
     return mine is not None and same(mine, value)
 

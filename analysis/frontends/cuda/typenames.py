@@ -9,7 +9,8 @@ from tree_sitter import Node
 from prelaunch.analysis.frontends.cuda import enums, evaluate, lower_expr, names, records, templates
 from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.declarations import AliasDecl
-from prelaunch.analysis.frontends.cuda.groups import group_type
+from prelaunch.analysis.frontends.cuda.groups import OPERATIONS, group_type
+from prelaunch.analysis.frontends.cuda.library import library_type
 from prelaunch.analysis.frontends.cuda.scope import Scope, Template, TypeName
 from prelaunch.analysis.frontends.cuda.types import (
     VOID,
@@ -17,6 +18,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     CType,
     Enum,
     Function,
+    Group,
     Handle,
     Ptr,
     Record,
@@ -205,7 +207,9 @@ def named(
     found = names.find_type(ctx, name, args)
     if found is not None:
         return found
-    return trait(name, args)
+    if name in OPERATIONS and args is not None:
+        return Group(name)
+    return library_type(name, args) or trait(name, args)
 
 
 def qualified_type(ctx: Context, node: Node) -> CType | None:
