@@ -19,8 +19,8 @@ from prelaunch.analysis.trace import Argument, LaunchConfig, Trace
 
 __all__ = ["SCHEDULES", "Schedule", "default_arguments", "find_races", "prepare", "run"]
 
-MAX_STEPS = 20_000_000
-MAX_EVENTS = 2_000_000
+MAX_STEPS = 16_000_000
+MAX_EVENTS = 500_000
 MAX_THREADS = 1024
 MAX_BYTES = 1 << 30
 
@@ -41,6 +41,7 @@ def run(
     record: bool = True,
     blocks: Sequence[int] | None = None,
     seed: int = 0,
+    least: int = 8,
 ) -> Trace:
     """Execute a launch, or some of its ``blocks`` (linear numbers; default all).
 
@@ -48,7 +49,7 @@ def run(
     for other objects (``__constant__`` and ``__device__`` variables) by object id.
 
     Returns a trace with status "done"; "steps" when more than ``max_steps`` steps (a statement run by n lanes counts
-    max(n, 8)) or ``max_events`` events would be needed; "stopped" with the reason after a trap, a failed assert, a
+    n + 32) or ``max_events`` events would be needed; "stopped" with the reason after a trap, a failed assert, a
     deadlock, or something not modelled. Events and problems up to there are in it. ``record=False`` leaves out events.
     ``seed`` chooses the values of what is not modelled. Other problems are reported and the execution goes on as
     hardware would: loads out of bounds give 0, such stores are dropped, division by zero gives an unspecified value.
@@ -59,7 +60,7 @@ def run(
     _check(config)
     program = kernel if isinstance(kernel, Program) else compile_kernel(kernel)
     objects = tuple(o.id for o in program.kernel.objects)
-    recorder = Recorder(max_steps, record, max_events, seed, objects)
+    recorder = Recorder(max_steps, record, max_events, seed, objects, least)
     chosen = range(config.blocks) if blocks is None else blocks
     execution = Execution(program, config, arguments, schedule, recorder, list(chosen))
     status, reason = "done", ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Witness
@@ -22,12 +23,18 @@ from prelaunch.analysis.trace import Dim3, LaunchConfig, Problem, ProblemKind
 from prelaunch.analysis.trials import Trial, trials
 from prelaunch.analysis.uniformity import Uniformity, uniformity
 
-MAX_STEPS = 400_000
+MAX_STEPS = 2_000_000
 """Steps of one block in one run, as ``interpret.run`` counts them; what was seen until then counts."""
 MAX_TOTAL = 8_000_000
-"""Steps of all runs of a kernel under one launch."""
+"""Steps of all runs of a kernel, in equal parts for its launches."""
+LEAST_TOTAL = 500_000
+"""Steps of all runs under one launch, however many there are."""
 RUN_COST = 20_000
 """What starting a run costs, in steps."""
+LEAST = 128
+"""Steps that one statement costs at least: few lanes take as long as many."""
+FIRST = 12
+"""Trials whose last block is run before other blocks are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,19 @@ def spread(linear: int, dims: Dim3) -> Dim3:
     return linear % dims[0], linear // dims[0] % dims[1], linear // (dims[0] * dims[1])
 
 
+def _plan(tried: Iterator[Trial]) -> Iterator[tuple[Trial, int]]:
+    """(trial, block) in the order they are run."""
+    first = list(islice(tried, FIRST))
+    for trial in first:
+        yield trial, chosen_blocks(trial.config.grid)[0]
+    for trial in first:
+        for block in chosen_blocks(trial.config.grid)[1:]:
+            yield trial, block
+    for trial in tried:
+        for block in chosen_blocks(trial.config.grid):
+            yield trial, block
+
+
 def chosen_blocks(grid: Dim3) -> tuple[int, ...]:
     """Linear numbers of the blocks that are run, one by one: the last, where guards bite, the first, other corners."""
     x, y, z = grid
@@ -90,13 +110,15 @@ class Replay:
     _runs: list[Run] = field(default_factory=list)
     _plan: Iterator[tuple[Trial, int]] | None = None
     _program: Program | None = None
-    _left: int = MAX_TOTAL
+    _left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._left = max(LEAST_TOTAL, MAX_TOTAL // max(1, len(self.facts.launches)))
 
     def runs(self) -> Iterator[Run]:
         """All runs, those made before first."""
         if self._plan is None:
-            tried = trials(self.facts.kernel, self.launch)
-            self._plan = ((trial, block) for trial in tried for block in chosen_blocks(trial.config.grid))
+            self._plan = _plan(trials(self.facts.kernel, self.launch))
         index = 0
         while True:
             if index == len(self._runs):
@@ -111,7 +133,9 @@ class Replay:
         if self._program is None:
             self._program = prepare(self.facts.kernel)
         steps = min(MAX_STEPS, self._left)
-        trace = run(self._program, trial.config, trial.arguments, max_steps=steps, record=False, blocks=(block,))
+        trace = run(
+            self._program, trial.config, trial.arguments, max_steps=steps, record=False, blocks=(block,), least=LEAST
+        )
         self._left -= trace.steps + RUN_COST
         return Run(trial, trace.problems, "" if trace.status == "done" else trace.reason)
 

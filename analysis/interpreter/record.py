@@ -87,13 +87,17 @@ class _Found:
 
 @dataclass(slots=True)
 class Recorder:
-    """Shared by all blocks of one execution. ``left`` counts lane-statements down; below 0 the execution stops."""
+    """Shared by all blocks of one execution. ``left`` counts lane-statements down; below 0 the execution stops.
+
+    A statement costs as many as lanes run it, but no fewer than ``least``.
+    """
 
     left: int
     recording: bool
     max_events: int
     seed: int
     objects: tuple[str, ...] = ()
+    least: int = 8
     sites: list[Site] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     logged: int = 0
