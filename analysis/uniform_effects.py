@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from prelaunch.analysis.kernel import Async, Atomic, Collective, Kernel, Mma, Opaque, Space, Stmt, Store, operands, walk
+from prelaunch.analysis.kernel import (
+    Async,
+    Atomic,
+    Barrier,
+    Collective,
+    Kernel,
+    Load,
+    Mma,
+    Opaque,
+    Space,
+    Stmt,
+    Store,
+    operands,
+    walk,
+)
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.levels import Dims, Level, Value, Why
 from prelaunch.analysis.points_to import PointsTo
@@ -27,6 +41,7 @@ class Written:
             elif isinstance(stmt, Opaque) and "memory" in stmt.touches:
                 self.unknown.add("generic")
         self._alias(kernel, launch)
+        self._settle(kernel)
 
     def _note(self, stmt: Stmt, space: Space, unordered: bool) -> None:
         names = self.points.access(stmt)
@@ -44,13 +59,32 @@ class Written:
                     self.atomic |= names
 
     def by(self, name: str) -> str:
-        """ "" (never), "plain" (by plain stores to this object only) or "any"."""
+        """ "" (never), "plain" (by plain stores only), "mixed" (atomics, copies, unknown pointers too), "volatile"."""
         item = self.objects.get(name)
-        if item is None or item.volatile or name in self.atomic:
-            return "any"
+        if item is None or item.volatile:
+            return "volatile"
+        if name in self.atomic:
+            return "mixed"
         if "generic" in self.unknown or item.space in self.unknown:
-            return "" if item.space in ("constant", "param") else "any"
+            return "" if item.space in ("constant", "param") else "mixed"
         return "plain" if name in self.plain else ""
+
+    def settled(self, load: Load, name: str) -> bool:
+        """Does a barrier stand, in the text, between ``load`` and the last atomic or unknown write before it?"""
+        return name not in self._dirty.get(id(load), frozenset({name}))
+
+    def _settle(self, kernel: Kernel) -> None:
+        everything = frozenset(self.objects)
+        dirty: frozenset[str] = frozenset()
+        self._dirty: dict[int, frozenset[str]] = {}
+        for stmt in walk(kernel.body):
+            if isinstance(stmt, Barrier) and stmt.scope in ("block", "cluster", "grid"):
+                dirty = frozenset()
+            elif isinstance(stmt, Load):
+                self._dirty[id(stmt)] = dirty
+            elif isinstance(stmt, (Atomic, Async)) or (isinstance(stmt, Opaque) and "memory" in stmt.touches):
+                names = None if isinstance(stmt, Opaque) else self.points.access(stmt)
+                dirty |= everything if names is None else names
 
 
 def exchanged(stmt: Collective, found: list[Value], dims: Dims) -> Value:

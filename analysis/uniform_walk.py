@@ -358,7 +358,9 @@ class UniformityWalk:
         writes = self.written.by(name)
         if not writes:
             return own
-        if writes == "any" or own != Level.BLOCK or stmt.order != "weak":
+        if writes == "volatile" or own != Level.BLOCK or stmt.order != "weak":
+            return Level.THREAD
+        if writes == "mixed" and not self.written.settled(stmt, name):
             return Level.THREAD
         shared = max(Level.BLOCK, address.level, control.level)
         if shared < Level.THREAD:
