@@ -16,6 +16,7 @@ from prelaunch.analysis.hostir import (
     fold,
     ir,
     launching,
+    linkage,
     lookup,
     objects,
     places,
@@ -53,7 +54,7 @@ def call(machine: Machine, frame: Frame, state: State, expr: ir.Call, used: bool
     """Executes a call; ``used`` tells whether its value is asked for."""
     name = api.plain(expr.name)
     args = arguments(machine, frame, state, expr.args)
-    if name in api.LAUNCHES and not lookup.callees(machine.project, name, frame.function.file):
+    if name in api.LAUNCHES and not linkage.callees(machine.project, name, frame.function.file):
         return launching.launch_call(machine, frame, state, expr, api.LAUNCHES[name], args)
     known = _api_call(machine, frame, state, expr, name, args)
     if known is not None:
@@ -105,7 +106,7 @@ def _api_call(
         if isinstance(args[0], Ref):
             places.store(state, args[0].place, Function(args[2].value, (), frame.function.file))
         return result(machine, frame, expr)
-    own = bool(lookup.callees(machine.project, name, frame.function.file))
+    own = bool(linkage.callees(machine.project, name, frame.function.file))
     if name in ("min", "max", "fmin", "fmax", "fminf", "fmaxf", "umin", "umax") and len(args) == 2 and not own:
         return fold.pick(name.strip("fu")[:3], number(args[0]), number(args[1]))
     bare = name[:-1] if name.endswith("f") and name[:-1] in fold.MATH_FUNCTIONS else name
@@ -190,13 +191,11 @@ def _call_pointer(machine: Machine, frame: Frame, state: State, expr: ir.Call, h
 def choose_function(
     machine: Machine, frame: Frame, name: str, args: list[Value], record: str = ""
 ) -> FunctionDecl | None:
-    found = lookup.callees(machine.project, name, frame.function.file)
+    found = linkage.callees(machine.project, name, frame.function.file)
     return lookup.choose(machine, [f for f in found if not f.is_kernel], args, record)
 
 
-def _call_name(
-    machine: Machine, frame: Frame, state: State, expr: ir.Call, args: list[Value], used: bool
-) -> Value:
+def _call_name(machine: Machine, frame: Frame, state: State, expr: ir.Call, args: list[Value], used: bool) -> Value:
     callee = expr.callee
     this: Place | None = None
     record_name = ""
@@ -252,9 +251,10 @@ def _worth_running(machine: Machine, frame: Frame, decl: FunctionDecl, args: lis
         return False
     if frame.function.span == decl.span:
         return False
-    reaches = decl.name in machine.reaching
-    carried = [f.name.rpartition("::")[2] for a in args for f in functions(a)]
-    if reaches or any(isinstance(a, Closure) for a in args) or any(n in machine.reaching for n in carried):
+    carried = [f for a in args for f in functions(a)]
+    if machine.reaches(decl) or any(isinstance(a, Closure) for a in args):
+        return True
+    if any(machine.named_launching(f.name, f.file) for f in carried):
         return True
     if decl.body is None or decl.body.end_byte - decl.body.start_byte > MAX_HELPER or len(frame.stack) > 5:
         return False
@@ -279,7 +279,7 @@ def run(
         outer = tuple((k, v) for k, v in state.vars.items() if k[0] == "")
         given = tuple((k, v[0]) for k, v in state.attributes.items())
         types = tuple(frame.types.items())
-        key = (decl.node.id, tuple(args), template_args, types, outer, given)
+        key = (function.span, tuple(args), template_args, types, outer, given)
         if any(p.reference for p in function.parameters):
             key = None
     if key is not None and key in machine.memo:

@@ -11,7 +11,7 @@ import re
 from tree_sitter import Node
 
 from prelaunch.analysis.frontends.cuda.declarations import RecordDecl, VariableDecl
-from prelaunch.analysis.hostir import evaluate, ir, lookup, objects
+from prelaunch.analysis.hostir import evaluate, ir, linkage, lookup, objects
 from prelaunch.analysis.hostir.declarators import read_declarator, type_words
 from prelaunch.analysis.hostir.lower_expr import expr
 from prelaunch.analysis.hostir.machine import Frame, Machine
@@ -34,7 +34,7 @@ def enumerator(machine: Machine, frame: Frame, name: str) -> Value | None:
     if "::" in name:
         owner = name.rpartition("::")[0].rpartition("::")[2]
         found = [d for d in found if d.name == owner or d.qualified.rpartition("::")[0].endswith(owner)]
-    ranked = sorted(found, key=lambda d: not lookup.visible(machine.project, here, d.file.source.path))
+    ranked = sorted(found, key=lambda d: not linkage.visible(machine.project, here, d.file.source.path))
     return _enumerator_value(machine, ranked[0], simple) if ranked else None
 
 

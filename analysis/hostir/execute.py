@@ -315,7 +315,8 @@ def _worth_unrolling(machine: Machine, stmt: ir.Loop) -> bool:
     if known is None:
         inside = [s for s in ir.walk(stmt.body) if not isinstance(s, ir.Block)]
         short = len(inside) <= MAX_SHORT and not any(isinstance(s, ir.Loop) for s in inside)
-        known = short or any(machine.may_launch(e) for s in inside for x in ir.expressions(s) for e in ir.walk_expr(x))
+        exprs = (e for s in inside for x in ir.expressions(s) for e in ir.walk_expr(x))
+        known = short or any(machine.may_launch(e, stmt.span.file) for e in exprs)
         machine.unrollable[stmt.span] = known
     return known
 

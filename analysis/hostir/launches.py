@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
-from prelaunch.analysis.hostir import bindings, calls, execute, fold, lookup, reach
+from prelaunch.analysis.hostir import bindings, calls, execute, fold, linkage, reach
 from prelaunch.analysis.hostir.checks import Checks
 from prelaunch.analysis.hostir.machine import MAX_CONTEXTS, Exhausted, Frame, Machine, Seen
 from prelaunch.analysis.hostir.values import NUMBERS, Memory, Place, Record, State, Value, conditions, identity, number
@@ -24,23 +24,15 @@ def find_launches(project: Project) -> tuple[Launch, ...]:
     """All launches of the project."""
     machine = Machine(project)
     machine.words = reach.words(project)
-    machine.reaching = reach.launching(project, machine.words)
-    functions = [f for f in reach.definitions(project) if f.name in machine.reaching]
-    for root in _roots(machine, functions):
+    graph = reach.graph(project)
+    machine.reaching = graph.reaching
+    for root in graph.roots:
         execute_root(machine, root)
-    for function in functions:
+    for function in graph.direct:
         if machine.host_function(function).span not in machine.executed:
             execute_root(machine, function)
     checks = Checks(project, reach.querying(project, machine.words))
     return _collect(machine, checks)
-
-
-def _roots(machine: Machine, functions: list[FunctionDecl]) -> list[FunctionDecl]:
-    """Functions that no other one on the way to a launch names, in text order."""
-    named: set[str] = set()
-    for function in functions:
-        named |= machine.words.get(function.name, frozenset()) - {function.name}
-    return [f for f in functions if f.name not in named]
 
 
 def execute_root(machine: Machine, decl: FunctionDecl) -> None:
@@ -231,7 +223,7 @@ def _kernel_decl(project: Project, name: str, file: str, count: int) -> Function
     if not found:
         simple = name.rpartition("::")[2]
         found = [f for f in project.lookup_functions(simple, file) if f.is_kernel] if simple != name else []
-    near = [f for f in found if lookup.visible(project, file, f.file.source.path)]
+    near = [f for f in found if linkage.visible(project, file, f.file.source.path)]
     candidates = near or found
     bodies = [f for f in candidates if f.body is not None] or candidates
     fitting = [f for f in bodies if len(f.parameters) == count or not count]

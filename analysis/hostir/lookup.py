@@ -3,48 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, RecordDecl, VariableDecl
 from prelaunch.analysis.hostir import ctypes, ir
 from prelaunch.analysis.hostir.declarators import read_declarator, type_words
+from prelaunch.analysis.hostir.linkage import visible
 from prelaunch.analysis.hostir.lower_expr import expr
 from prelaunch.analysis.hostir.machine import Frame, Machine
 from prelaunch.analysis.hostir.scopes import Host
 from prelaunch.analysis.hostir.text import Text
 from prelaunch.analysis.hostir.values import Array, Memory, Ref, State, Value, identity
 
-if TYPE_CHECKING:
-    from prelaunch.analysis.frontends.cuda.project import Project
-
 MAX_ALIASES = 16
-
-
-def visible(project: Project, file: str, other: str) -> bool:
-    """Whether ``file`` is ``other`` or includes it."""
-    return file == other or other in project.reach.get(file, ())
-
-
-def callees(project: Project, name: str, file: str) -> list[FunctionDecl]:
-    """Definitions a call of ``name`` in ``file`` can mean: those it sees; else the one its declaration stands for.
-
-    A definition in a file that is not included counts when a declaration is seen, or when the project has only one;
-    among several the ones in the same folder are taken.
-    """
-    found = project.lookup_functions(name, file)
-    bodies = [f for f in found if f.body is not None]
-    near = [f for f in bodies if visible(project, file, f.file.source.path)]
-    if near or not bodies:
-        return near
-    declared = any(visible(project, file, f.file.source.path) for f in found if f.body is None)
-    folder = file.rpartition("/")[0]
-    beside = [f for f in bodies if f.file.source.path.rpartition("/")[0] == folder]
-    if declared and beside:
-        return beside
-    paths = {f.file.source.path for f in bodies}
-    return bodies if len(paths) == 1 and (declared or len(bodies) == 1) else []
 
 
 def choose(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project, RecordDecl
 from prelaunch.analysis.hostir import api, ctypes, ir
+from prelaunch.analysis.hostir.linkage import callees
 from prelaunch.analysis.hostir.lower import lower_function
 from prelaunch.analysis.hostir.values import (
     NUMBERS,
@@ -93,11 +94,12 @@ class Machine:
     depth: int = 0
     made: int = 0
     seen: list[Seen] = field(default_factory=list)
-    lowered: dict[int, ir.HostFunction] = field(default_factory=dict)
+    lowered: dict[tuple[str, int], ir.HostFunction] = field(default_factory=dict)
     executed: set[Span] = field(default_factory=set)
     frames: dict[str, Frame] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
-    reaching: frozenset[str] = frozenset()
+    reaching: frozenset[tuple[str, int]] = frozenset()
+    launching: dict[tuple[str, str], bool] = field(default_factory=dict)
     words: dict[str, frozenset[str]] = field(default_factory=dict)
     references: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     memo: dict[tuple[object, ...], Value | None] = field(default_factory=dict)
@@ -114,12 +116,16 @@ class Machine:
 
     def host_function(self, decl: FunctionDecl) -> ir.HostFunction:
         """``decl`` lowered, once."""
-        key = decl.node.id
+        key = (decl.file.source.path, decl.node.start_byte)
         if key not in self.lowered:
             self.lowered[key] = lower_function(self.project, decl)
         return self.lowered[key]
 
-    def may_launch(self, expr: ir.Expr) -> bool:
+    def reaches(self, decl: FunctionDecl) -> bool:
+        """Whether ``decl`` can lead to a launch."""
+        return (decl.file.source.path, decl.node.start_byte) in self.reaching
+
+    def may_launch(self, expr: ir.Expr, file: str) -> bool:
         """A launch, or a call of something that leads to one, as far as the name tells."""
         match expr:
             case ir.Launch() | ir.Lambda():
@@ -128,8 +134,15 @@ class Machine:
                 return True
             case ir.Call() | ir.Name():
                 name = expr.name.rpartition("::")[2]
-                return name in self.reaching or name in api.LAUNCHES
+                return name in api.LAUNCHES or self.named_launching(name, file)
         return False
+
+    def named_launching(self, name: str, file: str) -> bool:
+        """Whether a function that ``name`` can mean in ``file`` leads to a launch."""
+        if (name, file) not in self.launching:
+            found = callees(self.project, name, file) if name in self.project.functions else []
+            self.launching[name, file] = any(self.reaches(f) for f in found)
+        return self.launching[name, file]
 
     def mark(self) -> tuple[int, int, int]:
         """A point to come back to with ``rewind``: launches and calls recorded since are dropped then."""

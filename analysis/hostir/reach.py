@@ -6,9 +6,10 @@ Cheap and by simple name, so it over-approximates; what it selects is then lower
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
-from prelaunch.analysis.hostir import api
+from prelaunch.analysis.hostir import api, linkage
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _LAUNCH = re.compile(rb"<<<|\b(?:cudaLaunch(?:Cooperative)?Kernel(?:ExC?)?|cuLaunch(?:Cooperative)?Kernel(?:Ex)?)\b")
@@ -65,13 +66,53 @@ def _closure(found: set[str], uses: dict[str, set[str]] | dict[str, frozenset[st
     return frozenset(found)
 
 
-def launching(project: Project, names: dict[str, frozenset[str]]) -> frozenset[str]:
-    """Simple names of functions that launch, directly, through a macro, or through a function they name."""
+DeclKey = tuple[str, int]
+"""(file, offset) of a function definition."""
+
+
+def key(decl: FunctionDecl) -> DeclKey:
+    return decl.file.source.path, decl.node.start_byte
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """``direct``: functions whose own text launches; ``reaching``: those and all that name one of them, by resolved
+    names; ``roots``: reaching functions that no other one names. Each in text order."""
+
+    direct: tuple[FunctionDecl, ...]
+    roots: tuple[FunctionDecl, ...]
+    reaching: frozenset[DeclKey]
+
+
+def graph(project: Project) -> Graph:
+    """The part of the call graph that leads to launches."""
     macros = launching_macros(project)
-    found = {
-        d.name for d in definitions(project) if _LAUNCH.search(body_text(d)) or macros & names.get(d.name, frozenset())
-    }
-    return _closure(found, names) | macros
+    functions = definitions(project)
+    users: dict[DeclKey, list[DeclKey]] = {}
+    direct: list[FunctionDecl] = []
+    resolved: dict[tuple[str, str], list[DeclKey]] = {}
+    for decl in functions:
+        text, path, own = body_text(decl), decl.file.source.path, key(decl)
+        inside = {w.decode() for w in _WORD.findall(text)}
+        if _LAUNCH.search(text) or macros & inside:
+            direct.append(decl)
+        for word in inside:
+            if word not in project.functions or word == decl.name:
+                continue
+            if (word, path) not in resolved:
+                resolved[word, path] = [key(c) for c in linkage.callees(project, word, path)]
+            for callee in resolved[word, path]:
+                users.setdefault(callee, []).append(own)
+    found = {key(d) for d in direct}
+    pending = sorted(found)
+    while pending:
+        for user in users.get(pending.pop(), ()):
+            if user not in found:
+                found.add(user)
+                pending.append(user)
+    named = {k for k in found if any(u in found and u != k for u in users.get(k, ()))}
+    roots = tuple(d for d in functions if key(d) in found and key(d) not in named)
+    return Graph(tuple(direct), roots, frozenset(found))
 
 
 def querying(project: Project, names: dict[str, frozenset[str]]) -> frozenset[str]:
