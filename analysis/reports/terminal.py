@@ -132,17 +132,22 @@ def _open(review: Review) -> str:
 
 
 def _left_open(review: Review, width: int) -> Iterator[Text]:
-    """Reasons, most frequent first, with the kernels concerned."""
-    concerned: dict[tuple[str, str], dict[str, None]] = {}
-    for gap in review.all_gaps():
-        name = f"{gap.kernel or 'host code'} ({gap.file}:{gap.line})" if gap.file else gap.kernel or "repository"
-        concerned.setdefault((gap.rule or "", gap.reason), {})[name] = None
+    """Reasons, the most frequent first, with the kernels concerned; what follows from another gap is left to JSON."""
+    gaps = review.all_gaps()
+    unmodelled = {gap.kernel for gap in gaps if gap.rule is None}
+    concerned: dict[tuple[str, str], dict[str, str]] = {}
+    for gap in gaps:
+        if gap.rule is None or gap.kernel not in unmodelled:
+            place = f" ({gap.file}:{gap.line})" if gap.file else ""
+            kernels = concerned.setdefault((gap.rule or "", gap.reason), {})
+            kernels.setdefault(gap.kernel, f"{gap.kernel or 'host code'}{place}")
     if not concerned:
         return
     yield Text("left open", style="bold underline")
     ordered = sorted(concerned.items(), key=lambda item: -len(item[1]))
-    for (rule, reason), names in ordered[:MAX_LISTED]:
-        where = ", ".join(list(names)[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    for (rule, reason), kernels in ordered[:MAX_LISTED]:
+        names = list(kernels.values())
+        where = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
         text = f"{rule + ': ' if rule else ''}{reason}: {where}"
         for number, part in enumerate(wrap(render_untrusted(text), width - 4)):
             yield Text(("  - " if number == 0 else "    ") + part)
