@@ -102,14 +102,14 @@ class Aliases:
             use = self.use(token.text, file) if token.text in self.names else None
             end = index + 1
             if use is None:
-                parts.append(token.text)
+                parts.append(f" {token.text}" if token.space else token.text)
             elif use.called:
                 end = _close(tokens, index + 1)
-                parts.append(self._call(tokens[index:end], file))
+                parts.append(f" {self._call(tokens[index:end], file)} ")
             else:
-                parts.append(_attempt(partial(expand_object, self._project, file, token.text)))
+                parts.append(f" {_attempt(partial(expand_object, self._project, file, token.text))} ")
             index = end
-        return " ".join(parts)
+        return "".join(parts)
 
     def _call(self, tokens: list[Token], file: str) -> str:
         inside = tokens[2:-1]

@@ -67,6 +67,8 @@ class Group:
     close: Directive | None = None
     depth: int = 0
     guard: bool = False  # the include guard around the whole file
+    chosen: bool = False
+    certain: bool = True  # of the branches decided so far
 
 
 def scan_groups(size: int, found: list[Directive], masked: bytes) -> list[Group]:
@@ -148,27 +150,28 @@ def decide(
 
 
 def _choose(group: Group, branch: Branch, masked: bytes, lookup: Lookup) -> None:
-    earlier = group.branches[: group.branches.index(branch)]
+    """Decides one branch; branches come in order, so ``group`` knows of the earlier ones."""
     if group.guard:
         return
-    text = masked[branch.line.argument : branch.line.end].replace(b"\\\r\n", b"").replace(b"\\\n", b"")
-    expression = text.decode("utf-8", "replace")
-    match branch.line.name:
-        case "else":
-            value, certain = True, True
-        case "ifdef" | "elifdef":
-            value, certain = evaluate(
-                f"defined({expression.split(maxsplit=1)[0] if expression.split() else ''})", lookup
-            )
-        case "ifndef" | "elifndef":
-            value, certain = evaluate(
-                f"!defined({expression.split(maxsplit=1)[0] if expression.split() else ''})", lookup
-            )
-        case _:
-            value, certain = evaluate(expression, lookup)
-    taken_before = any(b.taken for b in earlier)
-    branch.taken = value and not taken_before
-    branch.certain = all(b.certain for b in earlier) and (certain or taken_before)
+    name = _word(masked, branch.line)
+    if group.chosen or branch.line.name == "else":
+        value, certain = True, True
+    elif branch.line.name in ("ifdef", "elifdef"):
+        value, certain = _defined(name, lookup)
+    elif branch.line.name in ("ifndef", "elifndef"):
+        value, certain = _defined(name, lookup)
+        value = not value
+    else:
+        text = masked[branch.line.argument : branch.line.end].replace(b"\\\r\n", b"").replace(b"\\\n", b"")
+        value, certain = evaluate(text.decode("utf-8", "replace"), lookup)
+    group.certain = branch.certain = group.certain and certain
+    branch.taken = value and not group.chosen
+    group.chosen = group.chosen or value
+
+
+def _defined(name: str, lookup: Lookup) -> tuple[bool, bool]:
+    known = lookup(name) is not None
+    return known, known or name in UNDEFINED
 
 
 def evaluate(expression: str, lookup: Lookup) -> tuple[bool, bool]:
@@ -202,9 +205,8 @@ def _resolve_defined(tokens: list[Token], lookup: Lookup, certain: list[bool]) -
                 continue
             at = index + 1 + parens
             name = tokens[at].text if at < len(tokens) else ""
-            known = lookup(name) is not None
-            if not known and name not in UNDEFINED:
-                certain[0] = False
+            known, sure = _defined(name, lookup)
+            certain[0] = certain[0] and sure
             result.append(Token("number", "1" if known else "0"))
             index = at + 1 + parens
         else:

@@ -34,7 +34,7 @@ def scan_includes(source: Source, found: Iterable[Directive]) -> tuple[tuple[str
 
 def scan_macros(source: Source, found: Iterable[Directive], conditional: Sequence[tuple[int, int]] = ()) -> list[Macro]:
     """``#define`` lines in order; those inside a ``conditional`` range are marked so."""
-    spans = _merge(conditional)
+    spans = merge(conditional)
     starts = [start for start, _ in spans]
     result: list[Macro] = []
     for directive in found:
@@ -46,7 +46,8 @@ def scan_macros(source: Source, found: Iterable[Directive], conditional: Sequenc
     return result
 
 
-def _merge(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def merge(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Disjoint ranges in order that cover the same offsets."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if merged and start <= merged[-1][1]:
@@ -83,6 +84,7 @@ class Resolver:
     """Finds include targets among the files of the project (``real`` maps repository path to canonical path)."""
 
     def __init__(self, paths: Iterable[str]) -> None:
+        self._known: dict[tuple[str, bool, str], str | None] = {}
         self._paths = set(paths)
         self._by_name: dict[str, list[str]] = {}
         for path in sorted(self._paths):
@@ -90,9 +92,14 @@ class Resolver:
 
     def resolve(self, spelling: str, system: bool, origin: str) -> str | None:
         """The file meant by ``spelling`` in ``origin``: own folder, include roots above, then a unique suffix."""
+        key = (spelling, system, posixpath.dirname(origin))
+        if key not in self._known:
+            self._known[key] = self._search(*key)
+        return self._known[key]
+
+    def _search(self, spelling: str, system: bool, folder: str) -> str | None:
         if spelling.startswith("/") or "\0" in spelling:
             return None
-        folder = posixpath.dirname(origin)
         candidates = [] if system else [posixpath.join(folder, spelling)]
         base = folder
         while True:

@@ -28,6 +28,7 @@ _RECORDS: dict[str, Literal["struct", "class", "union"]] = {
     "class_specifier": "class",
     "union_specifier": "union",
 }
+_SCOPE_CAP = 256
 _TOKEN = re.compile(r'"[^"]*"|[A-Za-z_]\w*|\S')
 _ATTRIBUTE = re.compile(r"__launch_bounds__|__maxnreg__|__align__|alignas|__attribute__|__\w+__(?=\s*\()")
 
@@ -38,6 +39,7 @@ class Declarations:
     records: list[RecordDecl] = field(default_factory=list)
     aliases: list[AliasDecl] = field(default_factory=list)
     variables: list[VariableDecl] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)  # what was left out, and why
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,9 @@ class _Indexer:
     def _visit(self, node: Node, scope: _Scope) -> list[tuple[Node, _Scope]]:
         """Records what ``node`` declares; returns what to look at below it."""
         kind = node.type
+        if len(scope.names) > _SCOPE_CAP:
+            self.found.skipped.append(f"byte {node.start_byte}: scopes nest deeper than {_SCOPE_CAP}")
+            return []
         if kind == "template_declaration":
             return [(c, _Scope(scope.names, scope.record, node)) for c in node.named_children[1:]]
         if kind == "namespace_definition":

@@ -14,7 +14,7 @@ from typing import Literal
 from tree_sitter import Node
 
 from prelaunch.analysis.frontends.cuda.declarations import Macro, Project
-from prelaunch.analysis.frontends.cuda.syntax import parse_bytes
+from prelaunch.analysis.frontends.cuda.syntax import ParseLimit, parse_bytes
 from prelaunch.analysis.frontends.cuda.tokens import Token, spell, tokenize
 
 TOKEN_CAP = 10_000
@@ -247,14 +247,18 @@ def parse_fragment(text: str, kind: Kind) -> tuple[bytes, Node]:
     "expression": the expression; "statement": the one statement (a missing ``;`` is added), or the
     ``compound_statement`` around them when there are several or none; "statements": always that
     ``compound_statement``; "type": the ``type_descriptor``. Text that is no such thing gives a node with an error in
-    it, the whole body, or the ``translation_unit``. Node offsets index the returned bytes.
+    it, the whole body, or the ``translation_unit``. Node offsets index the returned bytes. Raises
+    MacroLimit for text that is too much work to parse.
     """
     before, after = _WRAP[kind]
     code = text.encode("utf-8", "surrogateescape")
     if kind in ("statement", "statements") and code.strip() and not code.rstrip().endswith((b";", b"}")):
         after = b"\n;}"
     code = before + code + after
-    root = parse_bytes(code).root_node
+    try:
+        root = parse_bytes(code).root_node
+    except ParseLimit as limit:
+        raise MacroLimit(str(limit)) from None
     return code, _fragment(root, kind)
 
 

@@ -6,6 +6,7 @@ carry meaning stands in ``dropped``. Of all passes the tree with the least error
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 
 from tree_sitter import Node, Tree
@@ -13,13 +14,15 @@ from tree_sitter import Node, Tree
 from prelaunch.analysis.frontends.cuda.aliases import Aliases
 from prelaunch.analysis.frontends.cuda.conditions import Group
 from prelaunch.analysis.frontends.cuda.declarations import Dropped, ParsedFile, Project
+from prelaunch.analysis.frontends.cuda.includes import merge
 from prelaunch.analysis.frontends.cuda.prepass import Rewritten, rewrite
 from prelaunch.analysis.frontends.cuda.repairs import RULES, Edit, Known, loop_pragmas, propose
 from prelaunch.analysis.frontends.cuda.scan import Scan
-from prelaunch.analysis.frontends.cuda.syntax import error_cost, error_nodes, parse_bytes
+from prelaunch.analysis.frontends.cuda.syntax import ParseLimit, error_cost, error_nodes, parse_bytes
 
 _NEAR = 400  # bytes around an error within which an #if group may be its cause
 _ALONE = 12  # #if groups tried one by one
+_BUDGET = 24 << 20  # bytes parsed again per file
 
 
 @dataclass(slots=True)
@@ -35,6 +38,7 @@ class _Attempt:
 
 
 def parse_file(scan: Scan, aliases: Aliases, project: Project, tolerant: bool = True) -> ParsedFile:
+    """Raises ParseLimit."""
     text = rewrite(scan, aliases)
     best = _attempt(text, text.lost)
     if best.errors and tolerant:
@@ -57,60 +61,132 @@ def _attempt(text: Rewritten, dropped: list[tuple[int, int, str]]) -> _Attempt:
     return _Attempt(text, tree, error_nodes(tree.root_node), dropped)
 
 
-def _tolerant(scan: Scan, best: _Attempt, known: Known) -> _Attempt:
+def _tolerant(scan: Scan, start: _Attempt, known: Known) -> _Attempt:
+    repair = _Repair(start, max(2, _BUDGET // max(1, len(scan.source.data))))
     pragmas = [(d.start, d.end) for d in scan.directives if d.name == "pragma"]
-    best = _better(best, loop_pragmas(best.text, pragmas))
+    repair.attempt(loop_pragmas(repair.best.text, pragmas))
     for rule in RULES:
-        if not best.errors:
-            return best
-        best = _better(best, propose(best.text, known, rule))
+        if repair.finished:
+            return repair.best
+        broken = _broken(repair.best.tree.root_node)
+        proposed = propose(repair.best.text, known, rule)
+        repair.attempt([e for e in proposed if _inside(e, broken)])
+    groups = [g for g in scan.groups if not g.guard]
+    uneven = _unbalanced(groups, repair.best.text.view)
     for _ in range(3):
-        if not best.errors:
-            return best
-        near = [g for g in scan.groups if not g.guard and (_touches(g, best.errors) or _unbalanced(g, best.text.view))]
-        after = _better(best, [e for g in near for e in flatten(g)])
-        if after is best:
+        if repair.finished:
+            return repair.best
+        near = _near(groups, repair.best.errors)
+        if not repair.attempt(flatten([g for g in groups if id(g) in near or id(g) in uneven])):
             break
-        best = after
-    if best.errors:
-        for group in [g for g in scan.groups if not g.guard and _touches(g, best.errors)][:_ALONE]:
-            best = _better(best, flatten(group))
-    return best
+    near = _near(groups, repair.best.errors)
+    for group in [g for g in groups if id(g) in near][:_ALONE]:
+        if not repair.finished:
+            repair.attempt(flatten([group]))
+    return repair.best
 
 
-def _touches(group: Group, errors: list[Node]) -> bool:
-    start = group.branches[0].line.start - _NEAR
-    end = group.branches[-1].end + _NEAR
-    return any(n.start_byte < end and start < n.end_byte for n in errors)
+class _Repair:
+    """Keeps the best attempt; ``passes`` is how often the file may be parsed again."""
+
+    def __init__(self, best: _Attempt, passes: int) -> None:
+        self.best = best
+        self.passes = passes
+
+    @property
+    def finished(self) -> bool:
+        return not self.best.errors or self.passes <= 0
+
+    def attempt(self, edits: list[Edit]) -> bool:
+        """Makes ``edits``; they stay if less error is left."""
+        if not edits or self.finished:
+            return False
+        self.passes -= 1
+        text = self.best.text.copy()
+        dropped = list(self.best.dropped)
+        for edit in edits:
+            if edit.why:
+                dropped.append((edit.start, edit.end, edit.why))
+            edit.apply(text)
+        try:
+            after = _attempt(text, dropped)
+        except ParseLimit:
+            return False
+        if after.cost >= self.best.cost:
+            return False
+        self.best = after
+        return True
 
 
-def _unbalanced(group: Group, view: bytearray) -> bool:
-    """Whether a branch opens or closes braces that it does not close or open itself."""
-    texts = [view[b.start : b.end] for b in group.branches]
-    return any(t.count(b"{") != t.count(b"}") or t.count(b"(") != t.count(b")") for t in texts)
+_CONTAINERS = frozenset(
+    (
+        *("translation_unit", "declaration_list", "namespace_definition", "linkage_specification"),
+        *("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef"),
+    )
+)
 
 
-def flatten(group: Group) -> list[Edit]:
-    """Edits that leave of a group only the branch a compiler would take: directives and other branches blanked."""
+def _broken(root: Node) -> list[tuple[int, int]]:
+    """Ranges of the file-scope items that hold errors, widened by ``_NEAR``, in order."""
+    ranges = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type in _CONTAINERS and not node.is_missing:
+            stack.extend(c for c in reversed(node.children) if c.has_error or c.is_missing)
+        else:
+            ranges.append((node.start_byte - _NEAR, node.end_byte + _NEAR))
+    return ranges
+
+
+def _inside(edit: Edit, ranges: list[tuple[int, int]]) -> bool:
+    at = bisect.bisect_right(ranges, (edit.end, edit.end)) - 1
+    return any(a < edit.end and edit.start < b for a, b in ranges[max(0, at - 1) : at + 1])
+
+
+def _near(groups: list[Group], errors: list[Node]) -> set[int]:
+    """Groups with an error in them or close to them."""
+    starts = [n.start_byte for n in errors]
+    near = set()
+    for group in groups:
+        start = group.branches[0].line.start - _NEAR
+        end = group.branches[-1].end + _NEAR
+        at = bisect.bisect_left(starts, end)
+        if at > 0 and errors[at - 1].end_byte > start:
+            near.add(id(group))
+    return near
+
+
+def _unbalanced(groups: list[Group], view: bytearray) -> set[int]:
+    """Groups with a branch that opens or closes brackets that it does not close or open itself."""
+    found: set[int] = set()
+    left = _BUDGET
+    for group in groups:
+        for branch in group.branches:
+            left -= branch.end - branch.start
+            if left < 0:
+                return found
+            text = view[branch.start : branch.end]
+            if text.count(b"{") != text.count(b"}") or text.count(b"(") != text.count(b")"):
+                found.add(id(group))
+    return found
+
+
+def flatten(groups: list[Group]) -> list[Edit]:
+    """Edits that leave of each group only the branch a compiler would take: directives and other branches blanked.
+
+    ``groups`` are in order of their ``#if``; what lies in a blanked branch is left out.
+    """
+    skipped = merge((b.start, b.end) for g in groups for b in g.branches if not b.taken)
     edits = []
-    for branch in group.branches:
-        edits.append(Edit(branch.line.start, branch.line.end))
-        if not branch.taken:
-            edits.append(Edit(branch.start, branch.end, why="" if branch.certain else "branch of an #if"))
-    if group.close is not None:
-        edits.append(Edit(group.close.start, group.close.end))
+    for group in groups:
+        at = bisect.bisect_right(skipped, (group.branches[0].line.start, 0)) - 1
+        if at >= 0 and group.branches[0].line.start < skipped[at][1]:
+            continue
+        for branch in group.branches:
+            edits.append(Edit(branch.line.start, branch.line.end))
+            if not branch.taken:
+                edits.append(Edit(branch.start, branch.end, why="" if branch.certain else "branch of an #if"))
+        if group.close is not None:
+            edits.append(Edit(group.close.start, group.close.end))
     return edits
-
-
-def _better(before: _Attempt, edits: list[Edit]) -> _Attempt:
-    """The attempt with ``edits`` made if it has less error, else ``before``."""
-    if not edits:
-        return before
-    text = before.text.copy()
-    dropped = list(before.dropped)
-    for edit in edits:
-        if edit.why:
-            dropped.append((edit.start, edit.end, edit.why))
-        edit.apply(text)
-    after = _attempt(text, dropped)
-    return after if after.cost < before.cost else before

@@ -8,7 +8,6 @@ UTF-8) are blanks. What was blanked stands in ``Rewritten.blanked``; what that l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from prelaunch.analysis.frontends.cuda.aliases import Aliases
@@ -20,7 +19,7 @@ _ATTRIBUTE = re.compile(
     rb"(?=\s*\()|(?<!\w)__(?:grid_constant|nv_pure|extension)__(?!\w)"
 )
 _ALIGNED = re.compile(
-    rb"(?:__align__|__attribute(?:__)?\s*\(\s*\(\s*(?:__)?aligned(?:__)?|__declspec\s*\(\s*align)\s*(\([^()]*(?:\([^()]*\)[^()]*)*\))[\s)]*"
+    rb"(?:__align__|__attribute(?:__)?\s*\(\s*\(\s*(?:__)?aligned(?:__)?|__declspec\s*\(\s*align)\s*(\([^()]{0,200}(?:\([^()]{0,200}\)[^()]{0,200}){0,4}\))[\s)]*"
 )
 _NEXT = re.compile(rb"\S")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
@@ -98,8 +97,9 @@ def _clean(data: bytes) -> bytes:
 
 def _attributes(result: Rewritten, view: bytes) -> None:
     """Alignment becomes ``alignas`` where the grammar takes it; every other attribute is blanked."""
+    parens = Parens(view)
     for match in _ATTRIBUTE.finditer(view):
-        end = close(view, match.end())
+        end = parens.close(match.end())
         if end is None or match.group() == b"alignas":
             continue
         aligned = _ALIGNED.fullmatch(view, match.start(), end)
@@ -132,9 +132,10 @@ def _uses(result: Rewritten, view: bytes, aliases: Aliases, file: str) -> None:
     rewritten = [word for word, use in uses.items() if use.kind != "type"]
     if not rewritten:
         return
+    parens = Parens(view)
     for match in re.finditer(rb"(?<!\w)(?:%s)(?!\w)" % b"|".join(rewritten), view):
         use = uses[match.group()]
-        end = close(view, match.end()) if use.called else match.end()
+        end = parens.close(match.end()) if use.called else match.end()
         if end is None:
             continue
         if use.keep and result.fit(match.start(), end, use.keep):
@@ -144,27 +145,30 @@ def _uses(result: Rewritten, view: bytes, aliases: Aliases, file: str) -> None:
             result.lost.append((match.start(), end, use.loss))
 
 
-def close(view: bytes | bytearray, position: int, limit: int = 20_000) -> int | None:
-    """Offset after the parenthesis group that opens after blanks at ``position`` (``position`` when there is none).
+class Parens:
+    """Where each parenthesis of a text closes; matched once, on first use."""
 
-    None when it does not close within ``limit`` bytes.
-    """
-    at = position
-    size = min(len(view), position + limit)
-    while at < size and view[at : at + 1].isspace():
-        at += 1
-    if view[at : at + 1] != b"(":
-        return position
-    depth = 0
-    for match in _PAREN.finditer(view, at, size):
-        depth += 1 if match.group() == b"(" else -1
-        if depth == 0:
-            return match.end()
-    return None
+    def __init__(self, view: bytes) -> None:
+        self._view = view
+        self._pairs: dict[int, int] | None = None
+
+    def close(self, position: int) -> int | None:
+        """Offset after the group that opens after blanks at ``position``; ``position`` itself when none opens there.
+
+        None when it does not close.
+        """
+        following = _NEXT.search(self._view, position)
+        if following is None or following.group() != b"(":
+            return position
+        if self._pairs is None:
+            self._pairs = {}
+            stack: list[int] = []
+            for match in _PAREN.finditer(self._view):
+                if match.group() == b"(":
+                    stack.append(match.start())
+                elif stack:
+                    self._pairs[stack.pop()] = match.end()
+        return self._pairs.get(following.start())
 
 
 _PAREN = re.compile(rb"[()]")
-
-
-def spans_overlap(spans: Iterable[tuple[int, int]], start: int, end: int) -> bool:
-    return any(a < end and start < b for a, b in spans)

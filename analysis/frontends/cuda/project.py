@@ -31,6 +31,7 @@ from prelaunch.analysis.frontends.cuda.index import Declarations, index_file
 from prelaunch.analysis.frontends.cuda.parse import parse_file
 from prelaunch.analysis.frontends.cuda.rescue import from_errors, from_macros, kernel_macros
 from prelaunch.analysis.frontends.cuda.scan import Scan, scan
+from prelaunch.analysis.frontends.cuda.syntax import ParseLimit
 from prelaunch.analysis.source import Source
 
 __all__ = [
@@ -63,7 +64,7 @@ _SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache_
 class Limits:
     """Caps on what is read."""
 
-    file_bytes: int = 8 << 20
+    file_bytes: int = 4 << 20
     total_bytes: int = 256 << 20
     files: int = 20_000
 
@@ -127,23 +128,31 @@ def _read(
 
 
 def _build(project: Project, sources: list[Source], defines: Mapping[str, str] | None = None) -> Project:
-    scans = {source.path: scan(source) for source in sources}
+    scans: dict[str, Scan] = {}
+    for source in sources:
+        try:
+            scans[source.path] = scan(source)
+        except ParseLimit as limit:
+            project.failures.append((source.path, str(limit)))
     _resolve_includes(project, scans)
     _decide_conditions(project, scans, predefined(defines))
     aliases = Aliases(project)
     related = _related(project, scans)
     for path, scanned in scans.items():
-        project.files[path] = parse_file(scanned, aliases, project, path in related)
+        try:
+            project.files[path] = parse_file(scanned, aliases, project, path in related)
+        except ParseLimit as limit:
+            project.failures.append((path, str(limit)))
     written = kernel_macros(project, aliases)
     for path, file in project.files.items():
         found = index_file(file, aliases)
         found.functions = [f for f in found.functions if f.name not in written]
-        _add(project, found)
+        _add(project, path, found)
         if path in related:
             for more in from_macros(scans[path], written, project, aliases):
-                _add(project, more)
+                _add(project, path, more)
             for more in from_errors(scans[path], file, found, project, aliases):
-                _add(project, more)
+                _add(project, path, more)
     return project
 
 
@@ -206,7 +215,8 @@ def _included_first(project: Project) -> list[str]:
     return order
 
 
-def _add(project: Project, found: Declarations) -> None:
+def _add(project: Project, path: str, found: Declarations) -> None:
+    project.failures += [(path, why) for why in found.skipped[:1]]
     for function in found.functions:
         project.functions.setdefault(function.name, []).append(function)
     for record in found.records:

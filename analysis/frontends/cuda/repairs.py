@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from prelaunch.analysis.frontends.cuda.declarations import Project
-from prelaunch.analysis.frontends.cuda.prepass import Rewritten, close
+from prelaunch.analysis.frontends.cuda.prepass import Parens, Rewritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def specifier_macros(view: bytes, known: Known) -> Iterator[Edit]:
         rb"(?<![\w:<,.>&*(])(%s)(?=\s+%s\b)(?!\s+const\s*[&*\w]*\s*[,)=;])" % (_CAPS, _KEYWORD),
         rb"\b(?:void|bool|char|int|float|double|long|short|unsigned|%s|\w+_t)\s*[*&]?\s+(%s)(?=\s+~?[A-Za-z_][\w:]*\s*\()"
         % (_CAPS, _CAPS),
-        rb"(?<![\w:<,.>&*(])(%s)(?=\s+[A-Za-z_][\w:]*(?:<[^<>;{}()]*>)?[\s*&]+[A-Za-z_][\w:]*\s*\([^;{}()]*\)\s*(?:const\s*)?[{;])"
+        rb"(?<![\w:<,.>&*(])(%s)(?=\s+[A-Za-z_][\w:]*(?:<[^<>;{}()]{0,400}>)?[\s*&]+[A-Za-z_][\w:]*\s*\([^;{}()]{0,2000}\)\s*(?:const\s*)?[{;])"
         % _CAPS,
     )
     for pattern in patterns:
@@ -73,13 +73,14 @@ def specifier_macros(view: bytes, known: Known) -> Iterator[Edit]:
 
 def statement_macros(view: bytes, known: Known) -> Iterator[Edit]:
     """``CHECK(x)`` on lines of its own without ``;``: gets one from a blank after it."""
+    parens = Parens(view)
     for match in re.finditer(rb"^[ \t]*([A-Za-z_]\w*)[ \t]*\(", view, re.MULTILINE):
         name = match.group(1)
         if name in _STATEMENTS or not (known.is_call(name) or name.upper() == name):
             continue
         if not _ends_statement(view, match.start()):
             continue
-        end = close(view, match.end() - 1)
+        end = parens.close(match.end() - 1)
         if end is None:
             continue
         following = _NEXT.search(view, end)
@@ -132,7 +133,7 @@ def lone_macros(view: bytes, known: Known) -> Iterator[Edit]:
 
 def test_macros(view: bytes, known: Known) -> Iterator[Edit]:
     """``TEST(Suite, 128x64) {``: arguments that are no parameters."""
-    for match in re.finditer(rb"^(%s|TYPED_TEST\w*)\(([^;{}()]*)\)\s*\{" % _CAPS, view, re.MULTILINE):
+    for match in re.finditer(rb"^(%s|TYPED_TEST\w*)\(([^;{}()]{0,2000})\)\s*\{" % _CAPS, view, re.MULTILINE):
         yield Edit(match.start(2), match.end(2), why="arguments of a test macro")
 
 
@@ -145,14 +146,14 @@ def lambda_attributes(view: bytes, known: Known) -> Iterator[Edit]:
 
 def typename_expressions(view: bytes, known: Known) -> Iterator[Edit]:
     """``= typename A::B{}``."""
-    pattern = rb"(?:\breturn\b|[=+\-*/(,&|?:!])\s*(typename)\s+[\w:]+(?:<[^;{}()]*>)?(?:::\w+)*\s*[({]"
+    pattern = rb"(?:\breturn\b|[=+\-*/(,&|?:!])\s*(typename)\s+[\w:]+(?:<[^;{}()]{0,2000}>)?(?:::\w+)*\s*[({]"
     for match in re.finditer(pattern, view):
         yield Edit(match.start(1), match.end(1))
 
 
 def class_instantiations(view: bytes, known: Known) -> Iterator[Edit]:
     """``template class X<T>;``."""
-    for match in re.finditer(rb"\b((?:extern\s+)?template)\s+(?:class|struct|union)\b[^;{}()]*;", view):
+    for match in re.finditer(rb"\b((?:extern\s+)?template)\s+(?:class|struct|union)\b[^;{}()]{0,2000};", view):
         yield Edit(match.start(1), match.end(1))
 
 
@@ -161,8 +162,9 @@ _PRIMITIVE = rb"(?:(?:unsigned|signed|const)\s+)*(?:void|bool|char|short|int|lon
 
 def type_arguments(view: bytes, known: Known) -> Iterator[Edit]:
     """``MACRO(x, unsigned int)``, ``typeid(double)``: a type where the grammar wants an expression."""
+    parens = Parens(view)
     for match in re.finditer(rb"\b(typeid|va_arg|offsetof|%s)\s*\(" % _CAPS, view):
-        end = close(view, match.end() - 1)
+        end = parens.close(match.end() - 1)
         if end is None or (
             match.group(1) not in (b"typeid", b"va_arg", b"offsetof") and not known.is_call(match.group(1))
         ):
@@ -185,8 +187,9 @@ def restrict_macros(view: bytes, known: Known) -> Iterator[Edit]:
 
 def requires_clauses(view: bytes, known: Known) -> Iterator[Edit]:
     """``requires (N > 0)`` after a template head."""
+    parens = Parens(view)
     for match in re.finditer(rb"\brequires\b(?=\s*\()", view):
-        end = close(view, match.end())
+        end = parens.close(match.end())
         if end is not None:
             yield Edit(match.start(), end)
 

@@ -16,8 +16,9 @@ from prelaunch.analysis.frontends.cuda.index import Declarations, index_file
 from prelaunch.analysis.frontends.cuda.lexing import blank
 from prelaunch.analysis.frontends.cuda.macros import MacroLimit, expand_call
 from prelaunch.analysis.frontends.cuda.parse import parse_file
-from prelaunch.analysis.frontends.cuda.prepass import close
+from prelaunch.analysis.frontends.cuda.prepass import Parens
 from prelaunch.analysis.frontends.cuda.scan import Scan, scan
+from prelaunch.analysis.frontends.cuda.syntax import ParseLimit
 from prelaunch.analysis.frontends.cuda.tokens import tokenize
 from prelaunch.analysis.source import Source
 
@@ -50,8 +51,9 @@ def from_macros(scanned: Scan, names: frozenset[str], project: Project, aliases:
         return
     view = scanned.code_view()
     uses = re.finditer(rb"(?<!\w)(?:%s)(?=\s*\()" % b"|".join(words), view)
+    parens = Parens(view)
     for count, match in enumerate(uses):
-        end = close(view, match.end(), _BODY_CAP)
+        end = parens.close(match.end())
         if end is None or count >= _USES_CAP:
             continue
         parsed = _expand(scanned, view, match.group().decode(), match.start(), match.end(), end, project, aliases)
@@ -80,7 +82,11 @@ def _expand(
     if head and not text.rstrip().endswith(("}", ";")):
         stop = _block_end(view, end + head.end() - 1) or end
         made += source.data[end:stop]
-    parsed = parse_file(scan(Source(source.path, made)), aliases, project)
+    try:
+        parsed = parse_file(scan(Source(source.path, made)), aliases, project)
+    except ParseLimit as limit:
+        project.failures.append((source.path, f"use of {name} at byte {start} not read: {limit}"))
+        return None
     return replace(parsed, expansion=Expansion(source, source.span(start, stop), macro.span, split, resume))
 
 
@@ -116,16 +122,21 @@ def from_errors(
     seen = sorted((f.node.start_byte, f.node.end_byte) for f in found.functions if f.body is not None)
     words = [w.encode() for w in sorted(aliases.kernels)]
     pattern = rb"(?<!\w)(?:%s)(?!\w)" % b"|".join((b"__global__", b"__device__", *words))
+    parens = Parens(view)
     done = 0
     for count, match in enumerate(re.finditer(pattern, view)):
         if match.start() < done or count >= _USES_CAP or any(a <= match.end() <= b for a, b in seen):
             continue
-        span = _function_around(view, match.start(), match.end())
+        span = _function_around(view, parens, match.start(), match.end())
         if span is None:
             continue
         start, done = span
         data = source_part(scanned.source.data, start, done)
-        alone = parse_file(scan(Source(scanned.source.path, data)), aliases, project)
+        try:
+            alone = parse_file(scan(Source(scanned.source.path, data)), aliases, project)
+        except ParseLimit as limit:
+            project.failures.append((scanned.source.path, f"function at byte {start} not read: {limit}"))
+            continue
         declared = index_file(alone, aliases)
         why = "repaired: read on its own, the text around it does not parse"
         declared.functions = [replace(f, confidence=why) for f in declared.functions if f.body is not None]
@@ -138,11 +149,11 @@ def source_part(data: bytes, start: int, end: int) -> bytes:
     return blank(data[:start]) + data[start:end] + blank(data[end:])
 
 
-def _function_around(view: bytes, start: int, end: int) -> tuple[int, int] | None:
+def _function_around(view: bytes, parens: Parens, start: int, end: int) -> tuple[int, int] | None:
     """From the end of the declaration before ``start`` to the closing brace of the function that begins there."""
     parameters = _PARAMETERS.match(view, end, end + 20_000)
     while parameters is not None:
-        closed = close(view, parameters.end() - 1, 20_000)
+        closed = parens.close(parameters.end() - 1)
         if closed is None:
             return None
         after = re.match(rb"[\s\w]*\{", view[closed : closed + 4000])
@@ -154,4 +165,4 @@ def _function_around(view: bytes, start: int, end: int) -> tuple[int, int] | Non
     return None
 
 
-_PARAMETERS = re.compile(rb"[^;{}()]*\(")
+_PARAMETERS = re.compile(rb"[^;{}()]{0,4000}\(")

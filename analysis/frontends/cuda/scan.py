@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from prelaunch.analysis.frontends.cuda.conditions import Group, scan_groups
 from prelaunch.analysis.frontends.cuda.declarations import Macro
 from prelaunch.analysis.frontends.cuda.includes import scan_includes, scan_macros
 from prelaunch.analysis.frontends.cuda.lexing import Directive, blank, directives, mask
+from prelaunch.analysis.frontends.cuda.syntax import ParseLimit
 from prelaunch.analysis.source import Source
 
 
@@ -30,9 +32,15 @@ class Scan:
         return bytes(view)
 
 
+_DIRECTIVES = 50_000  # per file; the largest generated headers hold about 20,000
+
+
 def scan(source: Source) -> Scan:
+    """Raises ParseLimit."""
     masked = mask(source.data)
-    found = list(directives(masked))
+    found = list(itertools.islice(directives(masked), _DIRECTIVES + 1))
+    if len(found) > _DIRECTIVES:
+        raise ParseLimit(f"more than {_DIRECTIVES} directives")
     groups = scan_groups(len(source.data), found, masked)
     conditional = [(g.branches[0].start, g.branches[-1].end) for g in groups if not g.guard]
     macros = scan_macros(source, found, conditional)
