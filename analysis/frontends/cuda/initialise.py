@@ -11,6 +11,7 @@ from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, Val
 from prelaunch.analysis.frontends.cuda.types import (
     Array,
+    Braces,
     CType,
     Field,
     Record,
@@ -67,6 +68,21 @@ def from_list(ctx: Context, node: Node, to: CType) -> Lowered:
     if leaves(to) == ():
         return Val(to)
     return ctx.unknown(f"braced list for {spell(to)}", span, to)
+
+
+def deferred(ctx: Context, node: Node) -> Val:
+    """A braced list whose type is not known yet."""
+    return Val(Braces(node, ctx.scope, ctx.file, ctx.macro_site, ctx.inlined_at))
+
+
+def settle(ctx: Context, value: Braces, to: CType) -> Lowered:
+    """A deferred list as a value of type ``to``, evaluated where it was written."""
+    kept = ctx.scope, ctx.file, ctx.macro_site, ctx.inlined_at
+    ctx.scope, ctx.file, ctx.macro_site, ctx.inlined_at = value.scope, value.file, value.macro_site, value.inlined_at
+    try:
+        return from_list(ctx, value.node, to)
+    finally:
+        ctx.scope, ctx.file, ctx.macro_site, ctx.inlined_at = kept
 
 
 def aggregate(ctx: Context, place: Lowered, items: list[Node], span: Span) -> None:

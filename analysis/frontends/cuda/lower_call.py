@@ -10,6 +10,7 @@ from prelaunch.analysis.frontends.cuda import (
     builtins,
     expand,
     groups,
+    initialise,
     inline,
     lambdas,
     library,
@@ -64,6 +65,13 @@ def call(ctx: Context, node: Node) -> Lowered:
         return _qualified(ctx, node, target, listed, span)
     if target.type == "field_expression":
         return _method(ctx, target, listed, span)
+    named = lower_expr.parenthesized_type(ctx, target)
+    if named is not None:
+        inner = [c for c in listed.named_children if c.type != "comment"]
+        for item in inner[:-1]:
+            lower_expr.effect(ctx, item)
+        if inner:
+            return lower_expr.cast_to(ctx, named, inner[-1], span)
     found = lower_expr.lower(ctx, target)
     return call_value(ctx, found, arguments(ctx, listed), (), span)
 
@@ -80,7 +88,8 @@ def arguments(ctx: Context, listed: Node) -> list[Lowered]:
                 found.append(item)
                 marks.append(ctx.mark())
             continue
-        found.append(lower_expr.lower(ctx, node))
+        listed_only = node.type == "initializer_list"
+        found.append(initialise.deferred(ctx, node) if listed_only else lower_expr.lower(ctx, node))
         marks.append(ctx.mark())
     if marks and marks[-1][1] > marks[0][1]:
         for i in range(len(found) - 2, -1, -1):

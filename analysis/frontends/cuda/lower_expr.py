@@ -210,6 +210,10 @@ def _binary(ctx: Context, node: Node) -> Lowered:
         return ctx.unknown("syntax not understood", ctx.span(node))
     symbol = ctx.text(sign)
     span = ctx.span(node)
+    if symbol in _SIGNS and left.type == "parenthesized_expression":
+        named = parenthesized_type(ctx, left)
+        if named is not None:
+            return _signed_cast(ctx, named, symbol, right, span)
     if symbol in ("&&", "||", "and", "or"):
         return _short_circuit(ctx, left, right, symbol in ("&&", "and"), span)
     a = _operand(ctx, left)
@@ -217,6 +221,41 @@ def _binary(ctx: Context, node: Node) -> Lowered:
     b = _operand(ctx, right)
     a = ctx.protect_place(a, mark)
     return operators.apply(ctx, symbol, a, b, span)
+
+
+_SIGNS = ("-", "+", "*", "&")
+
+
+def parenthesized_type(ctx: Context, node: Node) -> CType | None:
+    """The type in ``(T)`` that the grammar took for an expression in parentheses."""
+    for _ in range(8):
+        if node.type != "parenthesized_expression":
+            break
+        inner = [c for c in node.named_children if c.type != "comment"]
+        if len(inner) != 1:
+            return None
+        node = inner[0]
+    else:
+        return None
+    if node.type not in ("identifier", "qualified_identifier", "template_function", "type_identifier"):
+        return None
+    name = ctx.text(node)
+    bound = ctx.scope.find(name)
+    if isinstance(bound, Val | Reg | Mem | Parameters):
+        return None
+    return typenames.lookup_type(ctx, node)
+
+
+def _signed_cast(ctx: Context, to: CType, symbol: str, operand: Node, span: Span) -> Lowered:
+    """``(T)-x``, ``(T)*p``, ``(T)&x``: a cast of a unary expression, read as a binary one."""
+    found = lower(ctx, operand)
+    if symbol == "*":
+        value = memory.dereference(ctx, operators.as_scalar(ctx, found, span), span)
+    elif symbol == "&":
+        value = memory.address_of(ctx, found, span)
+    else:
+        value = operators.negate(ctx, symbol, found, span)
+    return cast_value(ctx, to, value, span)
 
 
 def _operand(ctx: Context, node: Node) -> Lowered:
@@ -402,6 +441,9 @@ def _sizeof(ctx: Context, node: Node) -> Lowered:
     value = node.child_by_field_name("value") or (node.named_children[0] if node.named_children else None)
     if value is None:
         return ctx.unknown("syntax not understood", span)
+    named = parenthesized_type(ctx, value)
+    if named is not None:
+        return _size(ctx, named, span)
     if node.children[1].type == "..." if len(node.children) > 1 else False:
         bound = ctx.scope.find(ctx.text(value).strip("()"))
         count = len(bound.items) if isinstance(bound, Parameters) else 0

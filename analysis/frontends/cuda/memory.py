@@ -6,6 +6,7 @@ An access moves what the hardware moves at once: a type whose leaves are alike, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -204,6 +205,7 @@ def _store_bits(ctx: Context, place: Mem, value: Val | Reg | Mem, span: Span) ->
 
 def copy_bytes(ctx: Context, dst: Expr, src: Expr, size: int, align: int, span: Span) -> None:
     """Copy ``size`` bytes, unit by unit of at most 4 bytes."""
+    align = max(align, min(alignment_of(ctx, dst), alignment_of(ctx, src)))
     unit = next(u for u in (4, 2, 1) if align % u == 0 and size % u == 0)
     of = Scalar("uint", unit * 8)
     to = pointer_to(of)
@@ -233,6 +235,16 @@ def _each(ctx: Context, count: int, span: Span, one: Callable[[Expr | int], None
             LoopInfo(counter, first, bound, "lt", step), span=span,
         )
     )  # fmt: skip
+
+
+def alignment_of(ctx: Context, address: Expr) -> int:
+    """Alignment of an address at a constant offset of a known object, else 1."""
+    at = 0
+    if isinstance(address, PtrAdd) and isinstance(address.offset, Const):
+        address, at = address.pointer, int(address.offset.value)
+    if not isinstance(address, Address) or address.object not in ctx.objects:
+        return 1
+    return math.gcd(ctx.objects[address.object].align, at) if at else ctx.objects[address.object].align
 
 
 def fill_bytes(ctx: Context, dst: Expr, size: int, span: Span, value: int = 0) -> None:

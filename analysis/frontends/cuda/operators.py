@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from prelaunch.analysis.frontends.cuda import addresses, lower_call, lower_record, memory
+from prelaunch.analysis.frontends.cuda import addresses, initialise, lower_call, lower_record, memory
 from prelaunch.analysis.frontends.cuda.constants import binary, cast, offset, truth, unary
 from prelaunch.analysis.frontends.cuda.context import Context, pointer_to
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Val
 from prelaunch.analysis.frontends.cuda.types import (
     Array,
+    Braces,
     CType,
     Enum,
     Handle,
@@ -52,6 +53,8 @@ def convert(ctx: Context, value: Lowered, to: CType, span: Span) -> Val | Mem:
         to = to.to
     if isinstance(to, Void):
         return Val(to)
+    if isinstance(value.type, Braces):
+        return memory.load(ctx, initialise.settle(ctx, value.type, to), span)
     if isinstance(to, Array) and isinstance(value.type, Array):
         return value if isinstance(value, Val | Mem) else Val(value.type, value.vars)
     if isinstance(value.type, Array):

@@ -10,6 +10,7 @@ from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
 from prelaunch.analysis.frontends.cuda.scope import Binding, Lowered, Scope
 from prelaunch.analysis.frontends.cuda.types import (
     Array,
+    Braces,
     Closure,
     CType,
     Enum,
@@ -145,6 +146,8 @@ def _from_arguments(
         if index >= len(args):
             break
         trial = dict(found)
+        if isinstance(args[index].type, Braces):
+            continue
         fits = templates.unify_declared(ctx, free, kind, declarator, _argument_type(args[index]), trial)
         if fits:
             found.update(trial)
@@ -190,6 +193,8 @@ def conversion_cost(have: CType, want: CType) -> float | None:
         want = Ptr(want.of)
     if have is want or have == want:
         return 0
+    if isinstance(have, Braces):
+        return 1 if isinstance(want, Record) else 2
     if isinstance(have, Ptr) and isinstance(want, Ptr):
         if isinstance(want.to, Void) or isinstance(want.to, Handle):
             return 1

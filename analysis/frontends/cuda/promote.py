@@ -143,6 +143,7 @@ class _Slots:
             return
         shapes = {name: _Shape() for name in names}
         lost: set[str] = set()
+        self.stored: dict[str, set[int]] = {name: set() for name in names}
         for stmt in walk(kernel.body):
             place = _place(stmt)
             if place is not None and place[0] in names:
@@ -152,7 +153,9 @@ class _Slots:
                 rest = operands(stmt)
             for expr in rest:
                 lost.update(e.object for e in walk_expr(expr) if isinstance(e, Address))
-        self.objects = {n: s for n, s in shapes.items() if n not in lost and _disjoint(s)}
+        self.objects = {
+            n: s for n, s in shapes.items() if n not in lost and _disjoint(s) and self.stored[n] == set(s.types)
+        }
 
     def _access(self, shape: _Shape, name: str, start: int, stmt: Stmt, lost: set[str]) -> None:
         assert isinstance(stmt, Load | Store)
@@ -160,6 +163,8 @@ class _Slots:
             lost.add(name)
         count = len(stmt.vars) if isinstance(stmt, Load) else len(stmt.exprs)
         for index in range(count):
+            if isinstance(stmt, Store):
+                self.stored[name].add(start + index * stmt.type.size)
             known = shape.types.setdefault(start + index * stmt.type.size, stmt.type)
             if known != stmt.type and not _punned(known, stmt.type):
                 lost.add(name)

@@ -20,6 +20,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     CType,
     Enum,
     Fragment,
+    Function,
     Group,
     Handle,
     Ptr,
@@ -83,28 +84,37 @@ def arguments(ctx: Context, listed: Node) -> tuple[TemplateArgument, ...]:
 
 
 def argument(ctx: Context, node: Node) -> TemplateArgument:
-    """One template argument: a type where it names one, else its value, else its text."""
+    """One template argument: a type where it names one, else its value, else a function, else its text."""
+    inner = node
     if node.type == "type_descriptor":
-        plain = node.child_by_field_name("declarator") is None
         kind = node.child_by_field_name("type")
-        if plain and kind is not None and kind.type in ("type_identifier", "qualified_identifier", "template_type"):
-            if typenames.lookup_type(ctx, kind) is None:
-                value = _value(ctx, kind)
-                if value is not None:
-                    return value
-                bound = ctx.scope.find(ctx.text(kind))
-                if isinstance(bound, Template):
-                    return bound.value
-        return typenames.descriptor(ctx, node)
-    if node.type in ("identifier", "qualified_identifier", "template_function"):
-        found = typenames.lookup_type(ctx, node)
+        if node.child_by_field_name("declarator") is not None or kind is None or kind.type not in _NAMES:
+            return typenames.descriptor(ctx, node)
+        inner = kind
+    if inner.type in _NAMES or inner.type in ("primitive_type", "sized_type_specifier"):
+        found = typenames.lookup_type(ctx, inner)
         if found is not None:
-            return found
-        bound = ctx.scope.find(ctx.text(node))
+            return typenames.descriptor(ctx, node) if node is not inner else found
+        bound = ctx.scope.find(ctx.text(inner))
         if isinstance(bound, Template):
             return bound.value
-    value = _value(ctx, node)
-    return value if value is not None else ctx.text(node)
+    value = _value(ctx, inner)
+    if value is not None:
+        return value
+    if inner.type in _NAMES or inner.type == "pointer_expression":
+        label = ctx.text(inner).lstrip("& ")
+        qualifier, _, simple = label.partition("<")[0].rpartition("::")
+        overloads = names.functions(ctx, simple, qualifier)
+        if overloads:
+            return Function(simple, tuple(overloads))
+        if node.type == "type_descriptor":
+            return typenames.descriptor(ctx, node)
+    return ctx.text(node)
+
+
+_NAMES = frozenset({
+    "identifier", "type_identifier", "qualified_identifier", "template_type", "template_function", "dependent_type",
+})  # fmt: skip
 
 
 def _value(ctx: Context, node: Node) -> int | float | None:

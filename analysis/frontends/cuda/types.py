@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from prelaunch.analysis.frontends.cuda.project import FunctionDecl, ParsedFile
     from prelaunch.analysis.frontends.cuda.scope import Scope
+    from prelaunch.analysis.source import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,21 @@ class Function:
     record: Record | None = None
 
 
-CType = Scalar | Void | Ptr | Ref | Array | Enum | Record | Group | Fragment | Handle | Closure | Function
+@dataclass(slots=True, eq=False)
+class Braces:
+    """A braced list as a call argument: its type is the parameter's. Keeps the place it is written in."""
+
+    node: Node
+    scope: Scope
+    file: ParsedFile
+    macro_site: Span | None
+    inlined_at: Span | None
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+CType = Scalar | Void | Ptr | Ref | Array | Enum | Record | Group | Fragment | Handle | Closure | Function | Braces
 TemplateArgument = CType | int | float | str | tuple["TemplateArgument", ...]
 """A bound template argument: a type, a value, a name, or a pack of them."""
 
@@ -249,6 +264,8 @@ def spell(ctype: CType | TemplateArgument) -> str:
             return f"fragment<{use}>"
         case Closure():
             return "lambda"
+        case Braces():
+            return "braced list"
         case tuple():
             return ", ".join(spell(a) for a in ctype)
     return str(ctype).lower() if isinstance(ctype, bool) else str(ctype)
@@ -288,7 +305,7 @@ def leaves(ctype: CType) -> tuple[Leaf, ...] | None:
             return ()
         case Group(kind=kind):
             return (Leaf(0, U32, ".mask"),) if kind in ("coalesced", "labeled") else ()
-        case Fragment() | Closure() | Function():
+        case Fragment() | Closure() | Function() | Braces():
             return ()
         case Array(of=of, count=count):
             inner = leaves(of)
