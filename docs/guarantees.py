@@ -23,11 +23,16 @@ CLASSES = ("proved", "refuted", "conditional", "unknown")
 LIMITS = (
     ("discover", "MAX_BYTES", "bytes of one file"),
     ("discover", "MAX_FILES", "files of one review"),
-    ("frontends.cuda.project", "MAX_NODES", "nodes of one lowered kernel"),
+    ("frontends.cuda.context", "Limits.nodes", "statements of one lowered kernel"),
+    ("frontends.cuda.context", "Limits.depth", "nesting of statements or expressions in a kernel"),
+    ("frontends.cuda.context", "Limits.inline", "nesting of inlined device functions"),
+    ("frontends.cuda.context", "Limits.recursion", "rounds of a recursive device function"),
     ("instances", "MAX_INSTANCES", "template instances of one kernel"),
-    ("replay", "MAX_STEPS", "lane-statements of one replayed execution"),
-    ("replay", "MAX_TOTAL", "lane-statements of all replays of a kernel under one launch"),
+    ("hostir.machine", "MAX_STEPS", "steps of abstract execution of one host function and what it calls"),
+    ("hostir.launches", "MAX_VARIANTS", "variants of one launch whose dimensions depend on conditions"),
     ("trials", "MAX_TRIALS", "concrete launches tried on a kernel under one launch"),
+    ("replay", "MAX_STEPS", "steps of one block in one replay"),
+    ("replay", "MAX_TOTAL", "steps of all replays of a kernel, in equal parts for its launches"),
     ("jobs", "MEMORY_BYTES", "bytes of address space of one worker (crash guard)"),
 )
 
@@ -58,7 +63,9 @@ def rule_rows() -> Iterator[tuple[str, str, str]]:
 
 def limit_rows() -> Iterator[tuple[str, str, str]]:
     for module, name, meaning in LIMITS:
-        value = getattr(import_module(f"prelaunch.analysis.{module}"), name)
+        home, _, field = name.partition(".")
+        value = getattr(import_module(f"prelaunch.analysis.{module}"), home)
+        value = getattr(value(), field) if field else value
         yield meaning, f"{value:,}", f"`analysis/{module.replace('.', '/')}.py`"
 
 
