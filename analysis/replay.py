@@ -188,7 +188,13 @@ def launch_name(launch: Launch) -> str:
 
 
 def _dim(expr: Expr) -> str:
-    return str(int(expr.value)) if isinstance(expr, Const) else _short(re.sub(r"#\d+", "", show_expr(_bare(expr))))
+    return str(int(expr.value)) if isinstance(expr, Const) else readable(expr)
+
+
+def readable(expr: Expr) -> str:
+    """An expression for a message: without conversions and variable numbers, at most 40 characters."""
+    text = re.sub(r"#\d+", "", show_expr(_bare(expr)))
+    return text if len(text) <= 40 else text[:39] + "…"
 
 
 def _bare(expr: Expr) -> Expr:
@@ -201,10 +207,6 @@ def _bare(expr: Expr) -> Expr:
         case Pure(args=args):
             return replace(expr, args=tuple(_bare(a) for a in args))
     return expr
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:39] + "…"
 
 
 def key_text(facts: Facts, *spans: Span) -> str:

@@ -10,7 +10,7 @@ from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Assumption, Finding, Judgement, Proved, Refuted, Unknown, Verdict
 from prelaunch.analysis.kernel import Barrier, Expr, walk
 from prelaunch.analysis.levels import Value
-from prelaunch.analysis.replay import Case, Observation, cases, key_text
+from prelaunch.analysis.replay import Case, Observation, cases, key_text, readable
 from prelaunch.analysis.rules._sites import located, related
 from prelaunch.analysis.rules.base import Rule
 
@@ -50,7 +50,7 @@ def _operands(facts: Facts) -> Iterator[Operand]:
 
 def _verdict(case: Case, operand: Operand) -> Verdict:
     value = case.uniform.value(operand.expr)
-    text = case.facts.text(operand.expr.span) or operand.what
+    text = _text(case.facts, operand)
     wrong = _wrong(operand, value)
     if wrong is None:
         source = f"launch {case.name}" if case.launch is not None else "any launch"
@@ -59,6 +59,12 @@ def _verdict(case: Case, operand: Operand) -> Verdict:
         return Unknown(f"{operand.what} {text} depends on values that no launch here states")
     seen = case.replay.find(("named-barrier-id",), lambda problem: operand.barrier.span in problem.spans)
     return Refuted(_finding(case, operand, wrong, seen))
+
+
+def _text(facts: Facts, operand: Operand) -> str:
+    """The operand as written; where its place is the whole instruction's, as lowered."""
+    text = facts.text(operand.expr.span)
+    return text if text and text != facts.text(operand.barrier.span) else readable(operand.expr)
 
 
 def _wrong(operand: Operand, value: Value) -> str | None:
@@ -75,7 +81,7 @@ def _wrong(operand: Operand, value: Value) -> str | None:
 
 def _finding(case: Case, operand: Operand, wrong: str, seen: Observation | None) -> Finding:
     facts, span = case.facts, operand.barrier.span
-    text = facts.text(operand.expr.span)
+    text = _text(facts, operand)
     value = f"`{text}` = {wrong}" if text and text != wrong else wrong
     return Finding(
         rule=RULE.id,
