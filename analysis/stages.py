@@ -15,12 +15,14 @@ from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
 from prelaunch.analysis.host import find_launches
 from prelaunch.analysis.instances import Group, pair
 from prelaunch.analysis.judge import Gap, State, distinct, judge
-from prelaunch.analysis.kernel import Atomic, Barrier, Collective, Expr, Load, Store, walk
+from prelaunch.analysis.kernel import Atomic, Barrier, Collective, Expr, Load, Stmt, Store, walk
 from prelaunch.analysis.launch import Launch
+from prelaunch.analysis.replay import cases
 from prelaunch.analysis.review import Options, merge, prepare
 from prelaunch.analysis.rules import select
 from prelaunch.analysis.show import show as show_kernel
 from prelaunch.analysis.show import show_expr
+from prelaunch.analysis.uniformity import Level, Uniformity
 
 STAGES = ("discover", "parse", "kernel", "launches", "facts", "verdicts", "findings")
 
@@ -101,9 +103,29 @@ def _facts(state: State, group: Group, declaration: FunctionDecl) -> Iterator[st
         for item in kernel.objects:
             size = "size unknown" if item.size is None else f"{item.size} bytes"
             yield f"object {item.id}: {item.space}, {size}{', dynamic' if item.dynamic else ''}\n"
-        for stmt in walk(kernel.body):
-            if isinstance(stmt, Load | Store | Atomic | Barrier | Collective):
-                yield f"{stmt.span} {_event(stmt)}\n"
+        for case in cases(facts):
+            yield f"under {case.name or 'any launch'}:\n"
+            yield from (f"  assumed {text}\n" for text in case.uniform.assumptions)
+            for stmt in walk(kernel.body):
+                if isinstance(stmt, Load | Store | Atomic | Barrier | Collective):
+                    yield f"  {stmt.span} {_event(stmt)}; {_control(case.uniform, stmt)}\n"
+
+
+def _control(uniform: Uniformity, stmt: Stmt) -> str:
+    """Who executes the statement: whole grid, blocks or warps together, or some threads because of what."""
+    if not uniform.reached(stmt):
+        return "never reached"
+    control = uniform.control(stmt)
+    cause = control.worst()
+    return f"control {_SHARED[control.level]}" + (f", decided at {cause.stmt.span}" if cause else "")
+
+
+_SHARED = {
+    Level.GRID: "shared by the grid",
+    Level.BLOCK: "shared by each block",
+    Level.WARP: "shared by each warp",
+    Level.THREAD: "differs between threads",
+}
 
 
 def _event(stmt: Load | Store | Atomic | Barrier | Collective) -> str:
