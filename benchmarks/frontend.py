@@ -77,9 +77,9 @@ def textual_count(root: Path, project: Project) -> dict[str, Counter[str]]:
 
 
 def measure(root: Path, verbose: bool) -> dict[str, float]:
-    start = time.perf_counter()
+    start = time.process_time()
     project = load_project(root)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     size = sum(len(f.code) for f in project.files.values())
     kernels = project.kernels()
     expected = textual_count(root, project)
@@ -94,7 +94,7 @@ def measure(root: Path, verbose: bool) -> dict[str, float]:
     print(
         f"{root.name}: {len(project.files)} files, {clean_files} clean ({clean_cuda}/{len(cuda)} of .cu and .cuh); "
         f"kernels {len(kernels)}, of {total} counted in the text {found} found; {clean} clean; "
-        f"{seconds:.1f} s, {size / 1e6 / max(seconds, 1e-9):.2f} MB/s"
+        f"{seconds:.1f} s of processor, {size / 1e6 / max(seconds, 1e-9):.2f} MB/s"
     )
     for path, counted in missing.items():
         print(f"  not found: {path}: {', '.join(sorted(counted.elements()))}")

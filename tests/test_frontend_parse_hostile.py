@@ -168,11 +168,12 @@ def test_macro_bomb_is_cut() -> None:
     text += "".join(f"#define B{i} {f'B{i - 1} ' * 10}\n" for i in range(1, 12))
     text += "#define F0(a) a a\n" + "".join(f"#define F{i}(a) F{i - 1}(a) F{i - 1}(a)\n" for i in range(1, 30))
     project = timed(text)
-    for attempt in (lambda: expand_object(project, "k.cu", "B11"), lambda: expand_call(project, "k.cu", "F29", ["1"])):
-        start = time.process_time()
-        with pytest.raises(MacroLimit, match="tokens"):
-            attempt()
-        assert time.process_time() - start < 2
+    start = time.process_time()
+    with pytest.raises(MacroLimit, match="tokens"):
+        expand_object(project, "k.cu", "B11")
+    with pytest.raises(MacroLimit, match="tokens"):
+        expand_call(project, "k.cu", "F29", ["1"])
+    assert time.process_time() - start < 4
 
 
 def test_macro_chain_is_cut() -> None:

@@ -68,10 +68,8 @@ MACROS = r"""
 )
 def test_expansion(text: str, expected: str) -> None:
     project = project_from_text(MACROS)
-    assert (
-        tokenize(expand_text(project, "k.cu", text)) == tokenize(expected)
-        or expand_text(project, "k.cu", text).split() == expected.split()
-    )
+    made = expand_text(project, "k.cu", text)
+    assert [t.text for t in tokenize(made)] == [t.text for t in tokenize(expected)]
 
 
 def test_services() -> None:
@@ -117,8 +115,9 @@ def test_fragments(text: str, kind: Kind, node: str, spelled: str) -> None:
 
 
 def test_fragment_that_is_none() -> None:
-    for text, kind in (("a b", "expression"), ("}{", "statement"), ("3 +", "type")):
-        _, found = parse_fragment(text, kind)  # type: ignore[arg-type]  # the literals are kinds
+    cases: list[tuple[str, Kind]] = [("a b", "expression"), ("}{", "statement"), ("3 +", "type")]
+    for text, kind in cases:
+        _, found = parse_fragment(text, kind)
         assert found.has_error or found.type in ("compound_statement", "translation_unit")
 
 

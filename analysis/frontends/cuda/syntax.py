@@ -33,10 +33,12 @@ def parse_bytes(code: bytes) -> Tree:
         steps += _RECOVERY if has_error else 1
         return steps > _STEPS or plain > allowed
 
+    parser = Parser(LANGUAGE)
     try:
-        return Parser(LANGUAGE).parse(read, progress_callback=stop)
+        tree = parser.parse(read, progress_callback=stop)
     except ValueError:
         raise ParseLimit(f"parsing {len(code)} bytes takes more work than is allowed") from None
+    return parser.parse(code, tree)  # reuses the tree whole; its nodes then read their text from `code`, not by chunks
 
 
 def error_nodes(root: Node) -> list[Node]:
