@@ -23,7 +23,7 @@ from prelaunch.analysis.trace import Dim3, LaunchConfig, Problem, ProblemKind
 from prelaunch.analysis.trials import Trial, trials
 from prelaunch.analysis.uniformity import Uniformity, uniformity
 
-MAX_STEPS = 2_000_000
+MAX_STEPS = 4_000_000
 """Steps of one block in one run, as ``interpret.run`` counts them; what was seen until then counts."""
 MAX_TOTAL = 8_000_000
 """Steps of all runs of a kernel, in equal parts for its launches."""
@@ -140,12 +140,22 @@ class Replay:
         return Run(trial, trace.problems, "" if trace.status == "done" else trace.reason)
 
     def find(self, kinds: tuple[ProblemKind, ...], match: Callable[[Problem], bool]) -> Observation | None:
-        """The first observation, in order of ``kinds``, then of runs, whose problem matches."""
+        """The first observation, in order of ``kinds``, then of runs, whose problem matches.
+
+        Where nothing in the code decides the block, the problem must show with two different blocks.
+        """
         for kind in kinds:
+            guessed: dict[Dim3, Observation] = {}
             for item in self.runs():
-                for problem in item.problems if item.allowed else ():
-                    if problem.kind == kind and match(problem):
-                        return Observation(item, problem)
+                problem = next((p for p in item.problems if p.kind == kind and match(p)), None)
+                if problem is None or not item.allowed:
+                    continue
+                seen = Observation(item, problem)
+                if item.trial.evidenced:
+                    return seen
+                guessed.setdefault(item.trial.config.block, seen)
+                if len(guessed) > 1:
+                    return next(iter(guessed.values()))
         return None
 
     def summary(self) -> str:
@@ -193,7 +203,7 @@ def _dim(expr: Expr) -> str:
 
 def readable(expr: Expr) -> str:
     """An expression for a message: without conversions and variable numbers, at most 40 characters."""
-    text = re.sub(r"#\d+", "", show_expr(_bare(expr)))
+    text = re.sub(r"%\d+", "?", re.sub(r"#\d+", "", show_expr(_bare(expr))))
     return text if len(text) <= 40 else text[:39] + "…"
 
 

@@ -23,7 +23,9 @@ MAX_TRIALS = 24
 MAX_BYTES = 1 << 22
 DEFAULT_BYTES = 1 << 20
 MAX_BLOCKS = 1 << 31
-GUESSED_BLOCKS: tuple[Dim3, ...] = ((256, 1, 1), (16, 16, 1))
+GUESSED_BLOCKS: tuple[Dim3, ...] = ((256, 1, 1), (16, 16, 1), (64, 1, 1))
+GUESSED_ROWS = (256, 64, 512)
+GUESSED_TILES = (16, 8, 32)
 
 Fill = Literal["0, 1, 0, 1, …", "0", "0, 1, 2, …", "1", "small numbers"]
 FILLS: tuple[Fill, ...] = ("0, 1, 0, 1, …", "0", "0, 1, 2, …", "1", "small numbers")
@@ -81,7 +83,7 @@ def _bounds(kernel: Kernel) -> Dim3 | None:
 
 def _trial(kernel: Kernel, launch: Launch | None, values: tuple[int, int], fill: Fill, index: int) -> Trial | None:
     symbols = _symbols(launch)
-    known = {var: values[place % 2] for place, var in enumerate(symbols)}
+    known = {var: values[place % 2] for place, var in enumerate(symbols)} | _guesses(launch, index)
     config, evidenced = _config(kernel, launch, known, index)
     if config is None:
         return None
@@ -151,10 +153,9 @@ def _config(
         block = bounds or GUESSED_BLOCKS[index % len(GUESSED_BLOCKS)]
         return LaunchConfig((2, 1, 1), block, 1 << 14 if _dynamic(kernel) else 0), bounds is not None
     evidenced = launch.known_block() is not None
-    dims = known if evidenced else {**known, **{v: _guess(launch, v) for v in known if _in(launch.block, v)}}
-    numbers = [number(expr, dims) for expr in (*launch.grid, *launch.block)]
-    sizes = [int(n) if n is not None else _default(place) for place, n in enumerate(numbers)]
-    smem = number(launch.dynamic_smem, dims)
+    numbers = [number(expr, known) for expr in (*launch.grid, *launch.block)]
+    sizes = [int(n) if n is not None else _default(place, index) for place, n in enumerate(numbers)]
+    smem = number(launch.dynamic_smem, known)
     x, y, z, bx, by, bz = sizes
     valid = min(sizes) > 0 and max(bx, by) <= 1024 and bz <= 64 and bx * by * bz <= 1024
     if not valid or x >= MAX_BLOCKS or max(y, z) > 65_535:
@@ -169,19 +170,19 @@ def _dynamic(kernel: Kernel) -> bool:
     return any(item.dynamic for item in kernel.objects)
 
 
-def _in(dims: tuple[Expr, Expr, Expr], var: Var) -> bool:
-    return any(item == var for expr in dims for item in walk_expr(expr))
+def _guesses(launch: Launch | None, index: int) -> dict[Var, int]:
+    """Numbers for host values that size the block: threads in a row, or the sides of tiles; another each time."""
+    if launch is None:
+        return {}
+    unknown = [expr for expr in launch.block if not isinstance(expr, Const)]
+    table = GUESSED_ROWS if len(unknown) == 1 else GUESSED_TILES
+    found = (item for expr in unknown for item in walk_expr(expr) if isinstance(item, Var))
+    return dict.fromkeys(found, table[index % len(table)])
 
 
-def _guess(launch: Launch, var: Var) -> int:
-    """A host value that sizes the block: 256 threads in a row, or tiles of 16."""
-    unknown = sum(not isinstance(expr, Const) for expr in launch.block)
-    return 256 if unknown == 1 else 16
-
-
-def _default(place: int) -> int:
+def _default(place: int, index: int) -> int:
     """Grid or block component that cannot be computed: a small grid, one row of threads."""
-    return (2, 1, 1, 256, 1, 1)[place]
+    return (2, 1, 1, GUESSED_ROWS[index % len(GUESSED_ROWS)], 1, 1)[place]
 
 
 def _related(

@@ -26,9 +26,9 @@ from prelaunch.analysis.replay import Case, Observation, cases, key_text
 from prelaunch.analysis.rules._sites import related
 from prelaunch.analysis.rules._words import (
     assumptions,
-    confirmed,
     decided,
     decision,
+    rests_on_made_up,
     unevidenced,
     waiting_thread,
     why_text,
@@ -68,8 +68,10 @@ def _verdict(case: Case, barriers: Barriers, suspect: Suspect, rule: str, fix: s
     seen = case.replay.find(("divergent-barrier", "exited-barrier"), ours)
     if seen is None:
         return Unknown(f"{decision(case.facts, suspect.cause)}; not seen to go wrong in {case.replay.summary()}")
+    if rests_on_made_up(seen, suspect.cause):
+        return Unknown(f"{decision(case.facts, suspect.cause)}; a run that goes wrong rests on values not modelled")
     finding = _finding(case, suspect, seen, rule, fix)
-    if confirmed(seen, suspect.cause):
+    if seen.run.trial.evidenced:
         return Refuted(finding)
     return Conditional("all threads of the block decide alike", finding)
 
@@ -77,11 +79,11 @@ def _verdict(case: Case, barriers: Barriers, suspect: Suspect, rule: str, fix: s
 def _finding(case: Case, suspect: Suspect, seen: Observation, rule: str, fix: str) -> Finding:
     facts = case.facts
     barrier = next(b for b in suspect.barriers if b.span in seen.problem.spans)
-    evidenced = confirmed(seen, suspect.cause)
+    evidenced = seen.run.trial.evidenced
     threads, story = _story(seen, barrier.span)
     deadly = seen.problem.kind == "divergent-barrier" or _splits_warp(seen)
     severity: Severity = "error" if deadly and evidenced else "warning"
-    others = [(b.span, "barrier in the same branch") for b in suspect.barriers if b is not barrier]
+    others = [(span, "others wait here") for span in seen.problem.spans if span != barrier.span]
     places = [(decided(suspect.cause), why_text(facts, suspect.cause)), *others[:2]]
     return Finding(
         rule=rule,
@@ -90,12 +92,10 @@ def _finding(case: Case, suspect: Suspect, seen: Observation, rule: str, fix: st
         message=f"not all threads of the block reach this barrier: {decision(facts, suspect.cause)}; {story}",
         span=barrier.span,
         kernel=facts.kernel.label,
-        key=key_text(
-            facts, decided(suspect.cause), *(s for b in suspect.barriers for s in (b.span, *b.span.call_path()))
-        ),
+        key=key_text(facts, decided(suspect.cause), *_sites(suspect)),
         related=related(barrier.span, places),
         launch=case.name,
-        assumptions=() if evidenced else unevidenced(seen),
+        assumptions=() if evidenced else unevidenced(),
         witness=seen.witness(threads, seen.problem.message),
         effect=EFFECT if deadly else "released on NVIDIA devices because the others end; other devices hang",
         fix=fix,

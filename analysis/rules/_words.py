@@ -16,20 +16,18 @@ def assumptions(case: Case) -> tuple[Assumption, ...]:
     return (*given, *(Assumption(text, "default") for text in case.uniform.assumptions))
 
 
-def confirmed(seen: Observation, cause: Cause | None) -> bool:
-    """Does the observation stand for real runs: a launch that code evidences, and a decision the run computed?
+def rests_on_made_up(seen: Observation, cause: Cause | None) -> bool:
+    """Did the run meet something not modelled, so that the decision may have read a value made up for it?
 
-    Values made up for what is not modelled do not matter to a decision rooted in thread indices.
+    A decision rooted in thread indices does not read such values.
     """
     root = cause.why.chain()[-1].text if cause is not None and cause.why is not None else "threadIdx"
-    return seen.run.trial.evidenced and (seen.run.modelled or root.startswith(("threadIdx", "laneid")))
+    return not seen.run.modelled and not root.startswith(("threadIdx", "laneid"))
 
 
-def unevidenced(seen: Observation) -> tuple[Assumption, ...]:
-    """What an observation that is not confirmed rests on."""
-    if not seen.run.trial.evidenced:
-        return (Assumption("the block has the size tried; no launch in the code decides it", "default"),)
-    return (Assumption("values that are not modelled may be those tried", "default"),)
+def unevidenced() -> tuple[Assumption, ...]:
+    """What an observation rests on when no launch in the code decides the block."""
+    return (Assumption("the block has the size tried; no launch in the code decides it", "default"),)
 
 
 def decided(cause: Cause) -> Span:
@@ -51,6 +49,8 @@ def why_text(facts: Facts, cause: Cause) -> str:
     if root.text.startswith(("threadIdx", "laneid", "clock", "blockIdx", "warpid")):
         return f"depends on {root.text}"
     text = _quoted(facts, root.span)
+    if root.text.startswith("not modelled"):
+        return f"depends on {text or 'something'} ({root.text})"
     return f"depends on {text}, a {root.text}" if text else f"depends on a {root.text}"
 
 

@@ -11,7 +11,7 @@ from prelaunch.analysis.kernel import Barrier, Exit, walk
 from prelaunch.analysis.replay import Case, Observation, cases, key_text
 from prelaunch.analysis.rules._barriers import aligned
 from prelaunch.analysis.rules._sites import related
-from prelaunch.analysis.rules._words import confirmed, decision, unevidenced, waiting_thread
+from prelaunch.analysis.rules._words import decision, rests_on_made_up, unevidenced, waiting_thread
 from prelaunch.analysis.rules.base import Rule
 
 
@@ -30,8 +30,11 @@ def _verdict(case: Case, barriers: Barriers) -> Verdict:
     if seen is None:
         _, cause = barriers.partial_exits[0]
         return Unknown(f"{decision(case.facts, cause)}; not seen to part a block in {case.replay.summary()}")
+    _, cause = barriers.partial_exits[0]
+    if rests_on_made_up(seen, cause):
+        return Unknown(f"{decision(case.facts, cause)}; a run that parts a block rests on values not modelled")
     finding = _finding(case, barriers, seen)
-    if confirmed(seen, barriers.partial_exits[0][1]):
+    if seen.run.trial.evidenced:
         return Refuted(finding)
     return Conditional("no thread returns before its block's last barrier", finding)
 
@@ -40,7 +43,7 @@ def _finding(case: Case, barriers: Barriers, seen: Observation) -> Finding:
     facts = case.facts
     returns = [exit_ for exit_, _ in barriers.partial_exits]
     exit_, cause = barriers.partial_exits[0]
-    evidenced = confirmed(seen, cause)
+    evidenced = seen.run.trial.evidenced
     missed = _missed(barriers.after(exit_), seen)
     gone, waiter = seen.threads()[0], waiting_thread(seen)
     who = f"thread {waiter[1]}" if waiter is not None else "another thread"
@@ -57,7 +60,7 @@ def _finding(case: Case, barriers: Barriers, seen: Observation) -> Finding:
         key=key_text(facts, *(item.span for item in returns)),
         related=related(exit_.span, places),
         launch=case.name,
-        assumptions=() if evidenced else unevidenced(seen),
+        assumptions=() if evidenced else unevidenced(),
         witness=seen.witness([waiter, gone] if waiter is not None else [gone], seen.problem.message),
         effect="runs on NVIDIA devices, which do not wait for exited threads; hangs on others",
         fix="keep the threads to the end: guard loads and stores instead of returning",

@@ -20,7 +20,7 @@ from prelaunch.analysis.kernel import Collective, Expr, walk
 from prelaunch.analysis.participants import Participants
 from prelaunch.analysis.replay import Case, Observation, cases, key_text
 from prelaunch.analysis.rules._sites import related
-from prelaunch.analysis.rules._words import assumptions, confirmed, decision, unevidenced
+from prelaunch.analysis.rules._words import assumptions, decision, rests_on_made_up, unevidenced
 from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.trace import Problem
@@ -56,8 +56,10 @@ def _verdict(case: Case, participants: Participants, stmt: Collective) -> Verdic
     seen = case.replay.find(("bad-mask",), lambda problem: stmt.span in problem.spans and _fault(problem) is not None)
     if seen is None:
         return Unknown(f"{doubt}; not seen to go wrong in {case.replay.summary()}")
+    if rests_on_made_up(seen, participants.divides(stmt)):
+        return Unknown(f"{doubt}; a run that goes wrong rests on values not modelled")
     finding = _finding(case, participants, stmt, stmt.mask, seen)
-    if confirmed(seen, participants.divides(stmt)):
+    if seen.run.trial.evidenced:
         return Refuted(finding)
     return Conditional("the lanes named are those that execute it", finding)
 
@@ -75,7 +77,7 @@ def _finding(case: Case, participants: Participants, stmt: Collective, mask: Exp
     places: list[tuple[Span, str]] = []
     reason = ""
     cause = participants.divides(stmt)
-    evidenced = confirmed(seen, cause)
+    evidenced = seen.run.trial.evidenced
     if fault != "own" and cause is not None:
         places.append((cause.stmt.span if cause.why is None else cause.why.span, "lanes part here"))
         reason = f"; {decision(facts, cause)}"
@@ -89,7 +91,7 @@ def _finding(case: Case, participants: Participants, stmt: Collective, mask: Exp
         key=key_text(facts, stmt.span, *stmt.span.call_path()),
         related=related(stmt.span, places),
         launch=case.name,
-        assumptions=() if evidenced else unevidenced(seen),
+        assumptions=() if evidenced else unevidenced(),
         witness=seen.witness(seen.threads()[:2], seen.problem.message),
         effect=_EFFECTS[fault],
         fix="execute it with all 32 lanes under 0xffffffff and guard the result, or name the lanes with "
