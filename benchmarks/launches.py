@@ -21,14 +21,14 @@ from prelaunch.analysis.host import find_launches
 from prelaunch.analysis.kernel import Const
 from prelaunch.analysis.launch import Launch
 
-STRIP = re.compile(
-    rb'//(?:\\\r?\n|[^\n])*|/\*.*?\*/|R"\(.*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL
-)
+STRIP = re.compile(rb'//(?:\\\r?\n|[^\n])*|/\*.*?\*/|R"\(.*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
 DEFINE = re.compile(rb"^[ \t]*#[ \t]*define\b(?:\\\r?\n|[^\n])*", re.MULTILINE)
 DEAD = re.compile(rb"^[ \t]*#[ \t]*if[ \t]+0\b.*?^[ \t]*#[ \t]*(?:endif|else|elif)\b", re.MULTILINE | re.DOTALL)
 SITE = re.compile(
     rb"<<<(?!<)|\b(?:cudaLaunchKernel(?:ExC?)?|cudaLaunchCooperativeKernel|cuLaunchKernel(?:Ex)?)\s*(?:<[^<>()]*>)?\s*\("
 )
+
+WORDS = re.compile(r"\b(of|written by|result of|parameter|object of type) \S+")
 
 
 def blank(match: re.Match[bytes]) -> bytes:
@@ -77,8 +77,12 @@ def report(path: Path, sample: int, sites: bool) -> bool:
     by_site: dict[object, list[Launch]] = collections.defaultdict(list)
     for launch in launches:
         by_site[(launch.span.file, launch.span.start, launch.span.end)].append(launch)
-    print(f"{path.name}: {total} sites in the text (+{macros} in macro bodies), {total - len(lost)} found, {len(lost)} missed")
-    print(f"  {len(launches)} launches at {len(by_site)} places; parse {parsed - started:.1f} s, launches {done - parsed:.1f} s")
+    print(
+        f"{path.name}: {total} sites in the text (+{macros} in macro bodies), {total - len(lost)} found, {len(lost)} missed"
+    )
+    print(
+        f"  {len(launches)} launches at {len(by_site)} places; parse {parsed - started:.1f} s, launches {done - parsed:.1f} s"
+    )
     print("  block        ", share({k: [x.known_block() is not None for x in v] for k, v in by_site.items()}))
     print("  grid         ", share({k: [x.known_grid() is not None for x in v] for k, v in by_site.items()}))
     print("  shared memory", share({k: [isinstance(x.dynamic_smem, Const) for x in v] for k, v in by_site.items()}))
@@ -87,7 +91,13 @@ def report(path: Path, sample: int, sites: bool) -> bool:
     for group in by_site.values():
         if not any(x.known_block() for x in group):
             notes = [n for x in group for n in x.notes if n.startswith("block")]
-            reasons[re.sub(r"\b(of|written by|result of|parameter|object of type) \S+", r"\1 …", notes[0].partition(": ")[2]) if notes else "?"] += 1
+            reasons[
+                re.sub(
+                    r"\b(of|written by|result of|parameter|object of type) \S+", r"\1 …", notes[0].partition(": ")[2]
+                )
+                if notes
+                else "?"
+            ] += 1
     for reason, count in reasons.most_common(12):
         print(f"    block not decided, {reason}: {count}")
     if sites:
@@ -98,7 +108,9 @@ def report(path: Path, sample: int, sites: bool) -> bool:
         launch = known[index * len(known) // sample]
         via = " <- ".join(str(s) for s in reversed(launch.via))
         args = ",".join(launch.template_args)
-        print(f"    {launch.span} {launch.kernel}<{args}> grid {launch.known_grid()} block {launch.known_block()} {via}")
+        print(
+            f"    {launch.span} {launch.kernel}<{args}> grid {launch.known_grid()} block {launch.known_block()} {via}"
+        )
     return not lost
 
 
@@ -108,7 +120,8 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--sites", action="store_true")
     options = parser.parse_args()
-    return 0 if all([report(p, options.sample, options.sites) for p in options.paths]) else 1
+    complete = [report(path, options.sample, options.sites) for path in options.paths]
+    return 0 if all(complete) else 1
 
 
 if __name__ == "__main__":

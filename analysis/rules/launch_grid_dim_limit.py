@@ -1,0 +1,60 @@
+"""launch.grid-dim-limit: a grid dimension is zero or beyond what devices take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prelaunch.analysis import hardware
+from prelaunch.analysis.facts import RepositoryFacts
+from prelaunch.analysis.finding import Assumption, Judgement, Proved, Unknown
+from prelaunch.analysis.launch import Launch
+from prelaunch.analysis.replay import launch_name
+from prelaunch.analysis.rules._launches import AXES, label, number, origin, refuted, undecided
+from prelaunch.analysis.rules.base import Rule
+
+LIMITS = hardware.capability(hardware.DEFAULT_TARGETS[-1])  # the same on every capability in the table
+
+
+def check(facts: RepositoryFacts) -> Iterator[Judgement]:
+    for launch in facts.launches:
+        fault = _fault(launch)
+        if fault:
+            yield refuted(
+                facts,
+                RULE.id,
+                launch,
+                fault + origin(facts, launch),
+                what="the grid's dimensions",
+                effect="the launch fails with an invalid configuration; the kernel does not run",
+                fix="put the long dimension into x, or fold it into a loop over a smaller grid",
+            )
+        else:
+            yield Judgement(RULE.id, label(launch), launch_name(launch), _rest(launch))
+
+
+def _fault(launch: Launch) -> str:
+    known = [number(expr) for expr in launch.grid]
+    size = "(" + ", ".join("?" if n is None else str(n) for n in known) + ")"
+    for axis, count, limit in zip(AXES, known, LIMITS.max_grid_dim, strict=True):
+        if count == 0:
+            return f"grid {size} of {label(launch)} has no blocks: {axis} is 0"
+        if count is not None and count > limit:
+            return f"grid {size} of {label(launch)}: {axis} = {count} exceeds {limit}"
+    return ""
+
+
+def _rest(launch: Launch) -> Proved | Unknown:
+    open_ = undecided("grid", launch.grid, LIMITS.max_grid_dim)
+    if open_:
+        return Unknown(open_)
+    if launch.known_grid() is not None:
+        return Proved()
+    return Proved(assumptions=(Assumption("sizes passed by host code are positive", "default"),))
+
+
+RULE = Rule(
+    id="launch.grid-dim-limit",
+    severity="error",
+    summary="a grid dimension is zero or exceeds the device's limit",
+    check_repository=check,
+)
