@@ -165,6 +165,7 @@ def write(m: Machine, lanes: Lanes, address: Any, site: Site, type: Type, values
         parts = [v if positions is None or v.ndim == 0 else v[positions] for v in raw]
         for i, part in enumerate(parts):
             scatter(region, offsets + i * unit if i else offsets, part, kind, aligned)
+        m.recorder.changes += 1
         if m.recorder.recording and region.recorded:
             table = np.empty((len(offsets), len(parts)), kind)
             for i, part in enumerate(parts):
@@ -288,6 +289,7 @@ def compile_atomic(node: Atomic, site: Site, register: int | None, exprs: list[C
             aligned = _aligned(offsets, kind.itemsize)
             old, new = _exchange(region, offsets, node.op, type, some, aligned)
             olds[slice(None) if positions is None else positions] = old
+            m.recorder.changes += bool((old != new).any())
             written = np.ascontiguousarray(encode(type, new)).view(np.uint8).reshape(len(new), -1)
             _record(m, lanes, site, place, kind.itemsize, written)
         if register is not None:

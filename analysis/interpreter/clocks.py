@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +27,6 @@ class Clocks:
     row: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int32]
     whole: bool
-
-    def unordered(self, a: Any, b: Any, thread_a: Any, thread_b: Any) -> Any:
-        """For pairs of accesses (positions) of different threads: neither is ordered before the other."""
-        before = self.rows[self.row[b], thread_a] > self.epoch[a]
-        after = self.rows[self.row[a], thread_b] > self.epoch[b]
-        return ~(before | after)
 
 
 def block_clocks(events: Sequence[Event], threads: int) -> Clocks:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prelaunch.analysis.interpreter.lanes import Index, Lanes
+from prelaunch.analysis.source import NOWHERE, Span
 from prelaunch.analysis.trace import LaunchConfig
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Group:
     frame: Frame | None
     family: int
     spun: int = 0
+    spins_at: Span = NOWHERE
     alive: bool = True
 
     @property

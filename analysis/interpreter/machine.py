@@ -21,6 +21,7 @@ from prelaunch.analysis.interpreter.memory import Region
 from prelaunch.analysis.interpreter.program import BREAK, RETURN, Code, Program
 from prelaunch.analysis.interpreter.record import Recorder, Stop
 from prelaunch.analysis.interpreter.schedule import Schedule
+from prelaunch.analysis.interpreter.stalemate import report_livelock
 from prelaunch.analysis.interpreter.synchronise import Synchroniser
 from prelaunch.analysis.intrinsics.evaluate import dtype
 from prelaunch.analysis.kernel import Block, Call, Exit, If, Loop, Type
@@ -154,8 +155,12 @@ class Machine:
 
     def add(self, group: Group, spinning: bool = False) -> None:
         """A new or released group, ready to run."""
-        self._families[group.family] += 1
+        self._count(group.family, 1)
         self._push(group, 0, spinning)
+
+    def _count(self, family: int, change: int) -> None:
+        self._families[family] += change
+        self.recorder.groups += change
 
     def _push(self, group: Group, level: int, spinning: bool = False) -> None:
         self._tick += 1
@@ -165,7 +170,7 @@ class Machine:
     def remove(self, group: Group) -> None:
         """The group waits, has ended, or went into another."""
         group.alive = False
-        self._families[group.family] -= 1
+        self._count(group.family, -1)
 
     def release(self, groups: list[Group]) -> None:
         """Waiting groups run again, those of one family at one frame as one group."""
@@ -179,7 +184,7 @@ class Machine:
 
     def branch_off(self, group: Group, lanes: Lanes) -> Group:
         """Some of a group's lanes as a group of their own, at its frame; not yet ready to run."""
-        self._families[group.family] += 1
+        self._count(group.family, 1)
         return Group(lanes, group.frame, group.family, group.spun)
 
     def resume(self, group: Group) -> None:
@@ -200,7 +205,7 @@ class Machine:
 
     def fork(self, group: Group, lanes: Lanes, frame: Frame | None, parked: bool) -> None:
         other = Group(lanes, frame, group.family, group.spun)
-        self._families[group.family] += 1
+        self._count(group.family, 1)
         if parked:
             self._parked.setdefault((group.family, id(frame)), []).append(other)
         self._push(other, int(parked))
@@ -219,6 +224,8 @@ class Machine:
                 if group.alive:
                     self._collect(group)
                     self._run(group)
+                if spinning and self.recorder.spun():
+                    report_livelock(self, group)
                 if spinning and not alone:
                     return "spinning"
             if self.sync.resolve():
@@ -348,7 +355,7 @@ class Machine:
             self.charge(group.lanes, 1)
             after = self.frame("loop", code, (), 1, frame.next)
             group.frame = self.frame("sequence", None, test.items, 0, after)
-            return not code.spins or self._keep_spinning(group)
+            return not code.spins or self._keep_spinning(group, code)
         if frame.position == 2:
             again = self.frame("loop", code, (), 0, frame.next)
             group.frame = self.frame("sequence", None, step.items, 0, again)
@@ -363,8 +370,9 @@ class Machine:
         group.frame = self.frame("sequence", None, body.items, 0, self.frame("loop", code, (), 2, frame.next))
         return True
 
-    def _keep_spinning(self, group: Group) -> bool:
+    def _keep_spinning(self, group: Group, code: Code) -> bool:
         group.spun += 1
+        group.spins_at = code.node.span
         if group.spun % SPIN:
             return True
         self._push(group, 0, spinning=True)

@@ -8,12 +8,13 @@ a flag orders are reported. Two volatile accesses are reported too, and named as
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from prelaunch.analysis.interpreter.clocks import Clocks, block_clocks, meeting_key
+from prelaunch.analysis.interpreter.clocks import block_clocks, meeting_key
 from prelaunch.analysis.kernel import Kernel
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.trace import Event, Problem, Trace
@@ -24,7 +25,7 @@ Key = tuple[object, object, str]
 
 
 def find_races(trace: Trace, kernel: Kernel) -> tuple[Problem, ...]:
-    """One problem per (place, place, hazard), in order of first appearance, with the two events of the first pair.
+    """One problem per (place, place, hazard), with two events that show it, in order of these.
 
     Hazards, by the order in which the two happened in this execution: raw (write, then read), war, waw; "rmw" when one
     is atomic. ``message`` says when both stores wrote the same bytes. Two places are equal when their spans are (or
@@ -58,7 +59,7 @@ class _Search:
     def _columns(self) -> None:
         some = [self.events[i] for i in self.accesses]
         objects = {id: i for i, id in enumerate(dict.fromkeys(e.object for e in some))}
-        sites: dict[tuple[object, str, bool, bool], int] = {}
+        sites: dict[tuple[object, str], int] = {}
         self.object = np.array([objects[e.object] for e in some], np.int64)
         self.shared = np.array([self.spaces.get(e.object) == "shared" for e in some])
         self.block = np.array([e.block for e in some], np.int64)
@@ -68,127 +69,129 @@ class _Search:
         self.phase = np.array([e.phase for e in some], np.int64)
         self.writes = np.array([e.mode != "read" for e in some])
         self.atomic = np.array([e.mode == "atomic" or e.order in STRONG for e in some])
-        self.site = np.array([sites.setdefault((_place(e), e.mode, False, False), len(sites)) for e in some], np.int64)
+        self.site = np.array([sites.setdefault((_place(e), e.mode), len(sites)) for e in some], np.int64)
+        self.seen = np.zeros((len(sites), len(sites)), bool)  # races found: place of the first access, of the second
+        self.threads = max(e.thread for e in self.events) + 1
 
     def _order(self) -> None:
-        """Clocks per block; between blocks, how many grid or cluster barriers the thread has passed."""
-        threads = max(e.thread for e in self.events) + 1
+        """Clocks of all blocks in one table; between blocks, how many grid or cluster barriers a thread has passed."""
         by_block: dict[int, list[int]] = defaultdict(list)
         for i, event in enumerate(self.events):
             by_block[event.block].append(i)
-        self.clocks: dict[int, Clocks] = {}
-        self.local = np.zeros(len(self.events), np.int64)
-        self.wide = np.zeros(len(self.events), np.int64)
+        epoch, row, wide = (np.zeros(len(self.events), np.int64) for _ in range(3))
+        tables: list[npt.NDArray[np.int32]] = []
+        self.whole = np.zeros(max(by_block) + 1, bool)
+        used = 0
         for block, positions in by_block.items():
-            self.clocks[block] = block_clocks([self.events[i] for i in positions], threads)
-            self.local[positions] = np.arange(len(positions))
-            self._count_wide(positions, threads)
-        self.local, self.wide = self.local[self.accesses], self.wide[self.accesses]
-        self.cluster = self._clusters()
+            clocks = block_clocks([self.events[i] for i in positions], self.threads)
+            epoch[positions], row[positions] = clocks.epoch, clocks.row + used
+            self.whole[block] = clocks.whole
+            tables.append(clocks.rows)
+            used += len(clocks.rows)
+            self._count_wide(positions, wide)
+        self.rows = np.concatenate(tables)
+        self.epoch, self.row, self.wide = epoch[self.accesses], row[self.accesses], wide[self.accesses]
+        self.cluster = self._clusters(by_block)
 
-    def _count_wide(self, positions: list[int], threads: int) -> None:
-        passed = [0] * threads
+    def _count_wide(self, positions: list[int], wide: npt.NDArray[np.int64]) -> None:
+        passed = [0] * self.threads
         for i in positions:
             event = self.events[i]
             if event.mode == "barrier" and event.scope in ("grid", "cluster"):
                 passed[event.thread] += 1
-            self.wide[i] = passed[event.thread]
+            wide[i] = passed[event.thread]
 
-    def _clusters(self) -> dict[int, int]:
+    def _clusters(self, blocks: Iterable[int]) -> npt.NDArray[np.int64]:
         """A number per block, equal for blocks that met at a grid or cluster barrier."""
-        parent = {block: block for block in self.clocks}
+        parent = {block: block for block in blocks}
         first: dict[tuple[str, object], int] = {}
         for event in self.events:
             if event.mode == "barrier" and event.scope in ("grid", "cluster"):
                 other = first.setdefault(meeting_key(event), event.block)
                 root, mine = _root(parent, other), _root(parent, event.block)
                 parent[max(root, mine)] = min(root, mine)
-        return {block: _root(parent, block) for block in parent}
+        result = np.zeros(max(parent) + 1, np.int64)
+        for block in parent:
+            result[block] = _root(parent, block)
+        return result
 
     # --- cells ---------------------------------------------------------------------------------------------------
 
     def _groups(self) -> list[npt.NDArray[np.int64]]:
-        """Accesses to one cell that may conflict: by object (and block and phase, where those separate), and unit."""
-        whole = {block: clocks.whole for block, clocks in self.clocks.items()}
-        separate = self.shared & np.array([whole[int(b)] for b in self.block])
+        """Accesses to one cell that may conflict, as matrices of groups of equal size, one row per group.
+
+        A cell is a unit of an object (the greatest common divisor of offsets and sizes), of one block where memory is
+        shared, of one phase where barriers of the whole block separate phases. Accesses that differ in nothing that
+        matters (thread, epoch, place) are one.
+        """
         owner = np.where(self.shared, self.block, -1)
-        phase = np.where(separate, self.phase, -1)
-        unit = int(np.gcd.reduce(np.concatenate([self.offset, self.size])))
-        units = self.size // max(unit, 1)
+        phase = np.where(self.shared & self.whole[self.block], self.phase, -1)
+        unit = max(1, int(np.gcd.reduce(np.concatenate([self.offset, self.size]))))
+        units = self.size // unit
         rows = np.repeat(np.arange(len(units)), units)
         starts = np.repeat(np.cumsum(units) - units, units)
-        cell = self.offset[rows] // max(unit, 1) + np.arange(len(rows)) - starts
-        order = np.lexsort((rows, cell, phase[rows], owner[rows], self.object[rows]))
-        rows, cell = rows[order], cell[order]
-        keys = np.stack([self.object[rows], owner[rows], phase[rows], cell])
+        cell = self.offset[rows] // unit + np.arange(len(rows)) - starts
+        who = self.block * self.threads + self.thread
+        columns = [self.object[rows], owner[rows], phase[rows], cell]
+        order = np.lexsort((rows, self.site[rows], self.epoch[rows], who[rows], *reversed(columns)))
+        rows = rows[order]
+        keys = np.stack([c[order] for c in columns])
+        same = np.zeros(len(rows), bool)
+        same[1:] = (keys[:, 1:] == keys[:, :-1]).all(axis=0)
+        for values in (who, self.epoch, self.site):
+            same[1:] &= values[rows[1:]] == values[rows[:-1]]
+        rows, keys = rows[~same], keys[:, ~same]
         new = np.ones(len(rows), bool)
         new[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
         begins = np.nonzero(new)[0]
-        ends = np.append(begins[1:], len(rows))
-        worth = self._worth(rows, begins)
-        return [rows[b:e] for b, e in zip(begins[worth].tolist(), ends[worth].tolist(), strict=True)]
+        lengths = np.diff(np.append(begins, len(rows)))
+        worth = self._worth(rows, begins, who)
+        begins, lengths = begins[worth], lengths[worth]
+        return [rows[begins[lengths == n][:, None] + np.arange(n)] for n in np.unique(lengths)]
 
-    def _worth(self, rows: npt.NDArray[np.int64], begins: npt.NDArray[np.int64]) -> Any:
+    def _worth(self, rows: npt.NDArray[np.int64], begins: npt.NDArray[np.int64], who: Any) -> Any:
         """Cells with two threads, a write, and not atomics alone."""
-        who = self.block[rows] * (int(self.thread.max()) + 1) + self.thread[rows]
-        two = np.minimum.reduceat(who, begins) != np.maximum.reduceat(who, begins)
+        two = np.minimum.reduceat(who[rows], begins) != np.maximum.reduceat(who[rows], begins)
         written = np.logical_or.reduceat(self.writes[rows], begins)
         plain = ~np.logical_and.reduceat(self.atomic[rows], begins)
         return two & written & plain
 
-    def _pairs(self, group: npt.NDArray[np.int64]) -> None:
-        """All conflicting, unordered pairs of a cell, a chunk at a time; accesses that differ in nothing are one."""
-        group = self._distinct(group)
-        size = len(group)
-        step = max(1, CHUNK // size)
-        for start in range(0, size, step):
-            part = group[start : start + step]
-            left = np.repeat(part, size)
-            right = np.tile(group, len(part))
-            keep = (left < right) & (self.writes[left] | self.writes[right]) & ~(self.atomic[left] & self.atomic[right])
-            keep &= (self.thread[left] != self.thread[right]) | (self.block[left] != self.block[right])
-            left, right = left[keep], right[keep]
-            if len(left):
-                keep = self._unordered(left, right)
-                self._note(left[keep], right[keep])
+    def _pairs(self, groups: npt.NDArray[np.int64]) -> None:
+        """All conflicting, unordered pairs inside each row, a chunk at a time."""
+        count, size = groups.shape
+        for first in range(size - 1):
+            rest = size - first - 1
+            step = max(1, CHUNK // rest)
+            for start in range(0, count, step):
+                part = groups[start : start + step]
+                self._compare(np.repeat(part[:, first], rest), part[:, first + 1 :].ravel())
 
-    def _distinct(self, group: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        epoch = np.array([self.clocks[int(self.block[i])].epoch[self.local[i]] for i in group])
-        keys = np.stack([self.block[group], self.thread[group], epoch, self.site[group]])
-        _, first = np.unique(keys, axis=1, return_index=True)
-        return group[np.sort(first)]
+    def _compare(self, a: Any, b: Any) -> None:
+        keep = (self.writes[a] | self.writes[b]) & ~(self.atomic[a] & self.atomic[b])
+        keep &= (self.thread[a] != self.thread[b]) | (self.block[a] != self.block[b])
+        first, second = np.minimum(a, b)[keep], np.maximum(a, b)[keep]
+        new = ~self.seen[self.site[first], self.site[second]]
+        first, second = first[new], second[new]
+        keep = self._unordered(first, second)
+        self._note(first[keep], second[keep])
 
-    def _unordered(self, left: Any, right: Any) -> Any:
-        result = np.zeros(len(left), bool)
-        same = self.block[left] == self.block[right]
-        for block in np.unique(self.block[left[same]]):
-            where = np.nonzero(same & (self.block[left] == block))[0]
-            a, b = left[where], right[where]
-            clocks = self.clocks[int(block)]
-            result[where] = clocks.unordered(self.local[a], self.local[b], self.thread[a], self.thread[b])
-        across = np.nonzero(~same)[0]
-        if len(across):
-            a, b = left[across], right[across]
-            lookup = self.cluster
-            met = np.array(
-                [lookup[int(x)] == lookup[int(y)] for x, y in zip(self.block[a], self.block[b], strict=True)]
-            )
-            result[across] = ~met | (self.wide[a] == self.wide[b])
-        return result
+    def _unordered(self, a: Any, b: Any) -> Any:
+        before = self.rows[self.row[b], self.thread[a]] > self.epoch[a]
+        after = self.rows[self.row[a], self.thread[b]] > self.epoch[b]
+        apart = (self.cluster[self.block[a]] != self.cluster[self.block[b]]) | (self.wide[a] == self.wide[b])
+        return np.where(self.block[a] == self.block[b], ~(before | after), apart)
 
     # --- results -------------------------------------------------------------------------------------------------
 
-    def _note(self, left: Any, right: Any) -> None:
-        if not len(left):
-            return
-        code = self.site[left] * (int(self.site.max()) + 1) + self.site[right]
-        for i in np.unique(code, return_index=True)[1]:
-            first, second = self.accesses[int(left[i])], self.accesses[int(right[i])]
-            a, b = self.events[first], self.events[second]
+    def _note(self, first: Any, second: Any) -> None:
+        """Keep one pair of each (place, place, hazard): the one met first. Pairs are in trace order."""
+        codes = self.site[first] * len(self.seen) + self.site[second]
+        for i in np.unique(codes, return_index=True)[1]:
+            self.seen[self.site[first[i]], self.site[second[i]]] = True
+            one, two = self.accesses[int(first[i])], self.accesses[int(second[i])]
+            a, b = self.events[one], self.events[two]
             places = sorted([(repr(_place(a)), _place(a)), (repr(_place(b)), _place(b))], key=lambda p: p[0])
-            key = (places[0][1], places[1][1], hazard(a, b))
-            if key not in self.found or (first, second) < self.found[key]:
-                self.found[key] = (first, second)
+            self.found.setdefault((places[0][1], places[1][1], hazard(a, b)), (one, two))
 
     def _problem(self, key: Key, first: int, second: int) -> Problem:
         a, b = self.events[first], self.events[second]

@@ -18,6 +18,8 @@ from prelaunch.analysis.source import Span
 from prelaunch.analysis.trace import Event, Mode, Problem, ProblemKind
 
 MODES: tuple[Mode, ...] = ("read", "write", "atomic", "barrier")
+QUIET_TURNS = 32
+"""Turns each spinning group gets to see a change in memory before they count as waiting for ever."""
 NAMED_THREADS = 32
 """At most so many threads are named in one problem."""
 
@@ -102,12 +104,23 @@ class Recorder:
     rows: list[Row] = field(default_factory=list)
     logged: int = 0
     instances: int = 0
+    groups: int = 0  # of all blocks, able to run
+    changes: int = 0  # how often memory was written; atomics that leave it as it was do not count
+    quiet: int = 0  # turns of spinning groups since the last change
+    changes_seen: int = 0
     found: dict[tuple[str, tuple[Span, ...], int], _Found] = field(default_factory=dict)
 
     def charge(self, cost: int) -> None:
         self.left -= cost
         if self.left < 0:
             raise Stop("steps", "the step budget ran out")
+
+    def spun(self) -> bool:
+        """A spinning group has had a turn; whether all have had many since anything last changed."""
+        if self.changes != self.changes_seen:
+            self.changes_seen, self.quiet = self.changes, 0
+        self.quiet += 1
+        return self.quiet > QUIET_TURNS * (self.groups + 1)
 
     def log(self, row: Row) -> None:
         self.rows.append(row)

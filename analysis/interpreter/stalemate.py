@@ -12,6 +12,7 @@ from prelaunch.analysis.interpreter.warps import Arrival, ranges
 from prelaunch.analysis.source import NOWHERE, Span
 
 if TYPE_CHECKING:
+    from prelaunch.analysis.interpreter.groups import Group
     from prelaunch.analysis.interpreter.machine import Machine
     from prelaunch.analysis.interpreter.synchronise import BarrierState, Synchroniser, Waiting
 
@@ -83,6 +84,15 @@ def report_deadlock(m: Machine, sync: Synchroniser) -> None:
     spans = tuple(dict.fromkeys(w.span for w in waits))
     message = "deadlock: " + "; ".join(said)
     m.recorder.problem("deadlock", message, m.block, np.array(threads, np.intp), spans, 0)
+    raise Stop("stopped", message)
+
+
+def report_livelock(m: Machine, group: Group) -> None:
+    """Raises Stop: every thread that could run spins, and nothing in memory changes any more."""
+    span = group.spins_at
+    numbers = np.sort(m.thread[index(group.lanes)])
+    message = f"threads {ranges(numbers.tolist())} spin at line {span.line} for a change that no thread will make"
+    m.recorder.problem("deadlock", message, m.block, numbers, (span,), 0)
     raise Stop("stopped", message)
 
 

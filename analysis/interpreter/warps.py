@@ -226,7 +226,8 @@ class WarpPool:
         m, node = self.m, arrivals[0].code.node
         lanes = [i for i in range(32) if absent >> i & 1 and warp * 32 + i < m.size]
         if lanes and not isinstance(node, Barrier):
-            message = f"the mask {arrivals[0].mask[0]:#010x} names lanes {ranges(lanes)} of warp {warp}, which end without executing it"
+            who = f"lanes {ranges(lanes)} of warp {warp}"
+            message = f"the mask {arrivals[0].mask[0]:#010x} names {who}, which end without executing it"
             slots = np.concatenate([index(a.lanes) for a in arrivals])
             m.problem("bad-mask", message, slots, arrivals[0].span, id(node))
 
