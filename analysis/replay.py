@@ -23,27 +23,32 @@ from prelaunch.analysis.trace import Dim3, LaunchConfig, Problem, ProblemKind
 from prelaunch.analysis.trials import Trial, trials
 from prelaunch.analysis.uniformity import Uniformity, uniformity
 
-MAX_STEPS = 4_000_000
+QUICK_STEPS = 300_000
 """Steps of one block in one run, as ``interpret.run`` counts them; what was seen until then counts."""
-MAX_TOTAL = 8_000_000
+MAX_STEPS = 4_000_000
+"""Steps of the few runs that are given more."""
+MAX_TOTAL = 12_000_000
 """Steps of all runs of a kernel, in equal parts for its launches."""
-LEAST_TOTAL = 500_000
+LEAST_TOTAL = 1_000_000
 """Steps of all runs under one launch, however many there are."""
 RUN_COST = 20_000
 """What starting a run costs, in steps."""
 LEAST = 128
 """Steps that one statement costs at least: few lanes take as long as many."""
 FIRST = 12
-"""Trials whose last block is run before other blocks are."""
+"""Trials whose last block is run before other blocks are; and runs looked at after a lesser problem was seen."""
+LONG = 2
+"""Runs that are repeated with MAX_STEPS when QUICK_STEPS did not see their end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One block of a trial. ``ended`` is a reason when the execution did not finish."""
+    """One block of a trial. ``ended`` is a reason when the execution did not finish, ``cut`` when the steps ran out."""
 
     trial: Trial
     problems: tuple[Problem, ...]
     ended: str = ""
+    cut: bool = False
 
     @property
     def allowed(self) -> bool:
@@ -81,19 +86,6 @@ def spread(linear: int, dims: Dim3) -> Dim3:
     return linear % dims[0], linear // dims[0] % dims[1], linear // (dims[0] * dims[1])
 
 
-def _plan(tried: Iterator[Trial]) -> Iterator[tuple[Trial, int]]:
-    """(trial, block) in the order they are run."""
-    first = list(islice(tried, FIRST))
-    for trial in first:
-        yield trial, chosen_blocks(trial.config.grid)[0]
-    for trial in first:
-        for block in chosen_blocks(trial.config.grid)[1:]:
-            yield trial, block
-    for trial in tried:
-        for block in chosen_blocks(trial.config.grid):
-            yield trial, block
-
-
 def chosen_blocks(grid: Dim3) -> tuple[int, ...]:
     """Linear numbers of the blocks that are run, one by one: the last, where guards bite, the first, other corners."""
     x, y, z = grid
@@ -108,7 +100,7 @@ class Replay:
     facts: Facts
     launch: Launch | None
     _runs: list[Run] = field(default_factory=list)
-    _plan: Iterator[tuple[Trial, int]] | None = None
+    _plan: Iterator[tuple[Trial, int, int]] | None = None
     _program: Program | None = None
     _left: int = field(init=False)
 
@@ -118,7 +110,7 @@ class Replay:
     def runs(self) -> Iterator[Run]:
         """All runs, those made before first."""
         if self._plan is None:
-            self._plan = _plan(trials(self.facts.kernel, self.launch))
+            self._plan = self._planned(trials(self.facts.kernel, self.launch))
         index = 0
         while True:
             if index == len(self._runs):
@@ -129,40 +121,60 @@ class Replay:
             yield self._runs[index]
             index += 1
 
-    def _run(self, trial: Trial, block: int) -> Run:
+    def _planned(self, tried: Iterator[Trial]) -> Iterator[tuple[Trial, int, int]]:
+        """(trial, block, steps) in the order they are run."""
+        first = list(islice(tried, FIRST))
+        blocks = [chosen_blocks(trial.config.grid) for trial in first]
+        for trial, (last, *_) in zip(first, blocks, strict=True):
+            yield trial, last, QUICK_STEPS
+        cut = [place for place, item in enumerate(self._runs[: len(first)]) if item.cut]
+        for place in cut[:LONG]:
+            yield first[place], blocks[place][0], MAX_STEPS
+        for trial, (_, *others) in zip(first, blocks, strict=True):
+            for block in others:
+                yield trial, block, QUICK_STEPS
+        for trial in tried:
+            for block in chosen_blocks(trial.config.grid):
+                yield trial, block, QUICK_STEPS
+
+    def _run(self, trial: Trial, block: int, steps: int) -> Run:
         if self._program is None:
             self._program = prepare(self.facts.kernel)
-        steps = min(MAX_STEPS, self._left)
+        limit = min(steps, self._left)
         trace = run(
-            self._program, trial.config, trial.arguments, max_steps=steps, record=False, blocks=(block,), least=LEAST
+            self._program, trial.config, trial.arguments, max_steps=limit, record=False, blocks=(block,), least=LEAST
         )
         self._left -= trace.steps + RUN_COST
-        return Run(trial, trace.problems, "" if trace.status == "done" else trace.reason)
+        ended = "" if trace.status == "done" else trace.reason
+        return Run(trial, trace.problems, ended, trace.status == "steps")
 
     def find(self, kinds: tuple[ProblemKind, ...], match: Callable[[Problem], bool]) -> Observation | None:
-        """The first observation, in order of ``kinds``, then of runs, whose problem matches.
+        """The first observation whose problem matches, of the first of ``kinds`` that shows.
 
         Where nothing in the code decides the block, the problem must show with two different blocks.
         """
-        for kind in kinds:
-            guessed: dict[Dim3, Observation] = {}
-            for item in self.runs():
+        found: list[list[Observation]] = [[] for _ in kinds]
+        patience = FIRST
+        for item in self.runs():
+            for rank, kind in enumerate(kinds):
                 problem = next((p for p in item.problems if p.kind == kind and match(p)), None)
-                if problem is None or not item.allowed:
-                    continue
-                seen = Observation(item, problem)
-                if item.trial.evidenced:
-                    return seen
-                guessed.setdefault(item.trial.config.block, seen)
-                if len(guessed) > 1:
-                    return next(iter(guessed.values()))
-        return None
+                if problem is not None and item.allowed:
+                    found[rank].append(Observation(item, problem))
+            settled = [rank for rank, seen in enumerate(found) if _shown(seen)]
+            patience -= bool(settled)
+            if settled and (settled[0] == 0 or patience <= 0):
+                break
+        return next((seen[0] for seen in found if _shown(seen)), None)
 
     def summary(self) -> str:
         """What was tried, for verdicts that nothing decided."""
         done = sum(not item.ended for item in self._runs)
         cut = next((item.ended for item in self._runs if item.ended), "")
         return f"{len(self._runs)} runs, {done} to the end" + (f"; the first cut short: {cut}" if cut else "")
+
+
+def _shown(seen: list[Observation]) -> bool:
+    return any(o.run.trial.evidenced for o in seen) or len({o.config.block for o in seen}) > 1
 
 
 @dataclass(frozen=True, slots=True)
