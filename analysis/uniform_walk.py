@@ -340,15 +340,21 @@ class UniformityWalk:
             self.set(env, name, join(env.get(name, GRID_VALUE), content))
 
     def loaded(self, stmt: Load, address: Value, control: Control, env: Env) -> Value:
-        why = Why("value loaded", stmt.span, address.why)
         names = self.written.points.access(stmt)
+        level = address.level
         if names is None:
             unwritten = stmt.space in ("constant", "param")
-            return Value(address.level if unwritten else Level.THREAD, why)
-        level = address.level
-        for name in sorted(names):
+            level = level if unwritten else Level.THREAD
+        for name in sorted(names or ()):
             level = max(level, self.content(name, stmt, address, control, env))
+        own = level == address.level and address.why is not None
+        why = Why("value loaded", stmt.span, address.why if own else self.origin(names, env))
         return Value(self.dims.collapse(level), why)
+
+    def origin(self, names: frozenset[str] | None, env: Env) -> Why | None:
+        """Why a local object the kernel loads from differs; None for other memory."""
+        found = [env[name] for name in sorted(names or ()) if name in self.local and name in env]
+        return max(found, key=lambda value: value.level).why if found else None
 
     def content(self, name: str, stmt: Load, address: Value, control: Control, env: Env) -> Level:
         if name in self.local:
