@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +13,7 @@ from prelaunch.analysis.frontends.cuda import lower_expr, typenames
 from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.declarations import Macro
 from prelaunch.analysis.frontends.cuda.macros import Kind, MacroLimit, expand_call, expand_object, parse_fragment
-from prelaunch.analysis.frontends.cuda.scope import Lowered
+from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, Val
 from prelaunch.analysis.frontends.cuda.types import CType
 
 MAX_NESTED = 32
@@ -47,10 +48,35 @@ def fragment(ctx: Context, node: Node, macro: Macro, kind: Kind) -> Node | str:
         return f"macro {macro.name}: {limit}"
     if text is None:
         return f"macro {macro.name} does not take these arguments"
-    _, made = parse_fragment(text, kind)
+    _, made = parse_fragment(bare(ctx, text), kind)
     if made.type in ("translation_unit", "ERROR"):
         return f"macro {macro.name}: expansion not understood"
     return made
+
+
+_PARENTHESISED = re.compile(r"([-+*/%&|^=<>!?:,({;]\s*|^\s*)\(\s*([A-Za-z_]\w*)\s*\)(?=\s*[-+*&])")
+
+
+def bare(ctx: Context, text: str) -> str:
+    """``text`` without parentheses around names of values where a cast could be read: ``(a) && (b)``, ``(a) - b``."""
+
+    def plain(match: re.Match[str]) -> str:
+        bound = ctx.scope.find(match[2])
+        return f"{match[1]} {match[2]} " if isinstance(bound, Val | Reg | Mem) else match[0]
+
+    return _PARENTHESISED.sub(plain, text)
+
+
+def reread(ctx: Context, node: Node, text: str) -> Lowered:
+    """``text`` lowered in the place of ``node``, which the grammar has misread."""
+    _, made = parse_fragment(text, "expression")
+    outer = ctx.macro_site
+    if ctx.macro_site is None:
+        ctx.macro_site = ctx.span(node)
+    try:
+        return lower_expr.lower(ctx, made)
+    finally:
+        ctx.macro_site = outer
 
 
 def expression(ctx: Context, node: Node, macro: Macro) -> Lowered:

@@ -128,6 +128,9 @@ def _template(ctx: Context, target: Node, listed: Node, span: Span) -> Lowered:
     if label in _CASTS:
         return _named_cast(ctx, given, listed, span)
     bound = symbols.local(ctx, label, span)
+    if isinstance(bound, Reg | Mem) or (isinstance(bound, Val) and scalar(bound.type)):
+        text = ctx.text(target) + ctx.text(listed)
+        return expand.reread(ctx, target, f"({label})" + text[len(label) :])  # `a < b && c > (d)` read as a call
     args = templates.arguments(ctx, given)
     if isinstance(bound, Val) and isinstance(bound.type, Function | Closure):
         return call_value(ctx, bound, arguments(ctx, listed), args, span)

@@ -210,6 +210,11 @@ def _binary(ctx: Context, node: Node) -> Lowered:
         return ctx.unknown("syntax not understood", ctx.span(node))
     symbol = ctx.text(sign)
     span = ctx.span(node)
+    if _misread(ctx, node):
+        text = ctx.text(node)
+        simpler = expand.bare(ctx, text)
+        if simpler != text:
+            return expand.reread(ctx, node, simpler)
     if symbol in _SIGNS and left.type == "parenthesized_expression":
         named = parenthesized_type(ctx, left)
         if named is not None:
@@ -221,6 +226,21 @@ def _binary(ctx: Context, node: Node) -> Lowered:
     b = _operand(ctx, right)
     a = ctx.protect_place(a, mark)
     return operators.apply(ctx, symbol, a, b, span)
+
+
+def _misread(ctx: Context, node: Node) -> bool:
+    """Whether an operand is a "cast" to the name of a value: ``x >= (a) && (b) <= c``."""
+    current: Node | None = node
+    for _ in range(8):
+        if current is None or current.type != "binary_expression":
+            return False
+        right = current.child_by_field_name("right")
+        if right is not None and right.type == "cast_expression":
+            kind = right.child_by_field_name("type")
+            if kind is not None and isinstance(ctx.scope.find(ctx.text(kind)), Val | Reg | Mem):
+                return True
+        current = current.child_by_field_name("left")
+    return False
 
 
 _SIGNS = ("-", "+", "*", "&")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from tree_sitter import Node
 
@@ -22,6 +22,7 @@ from prelaunch.analysis.frontends.cuda.declarations import (
     RecordDecl,
     VariableDecl,
 )  # fmt: skip
+from prelaunch.analysis.frontends.cuda.project import Project
 from prelaunch.analysis.frontends.cuda.scope import Binding, Scope
 from prelaunch.analysis.frontends.cuda.types import CType, Record, TemplateArgument, builtin_type
 
@@ -84,8 +85,33 @@ def _is_record(ctx: Context, qualified: str) -> bool:
 
 
 def visible(ctx: Context, path: str) -> bool:
+    """Whether a declaration in ``path`` can be seen here: in this file, in what it includes, or in the files that
+    include it and what they include."""
     here = ctx.file.source.path
-    return path == here or path in ctx.project.reach.get(here, ())
+    return path == here or path in _seen_from(ctx.project, here)
+
+
+def _seen_from(project: Project, here: str) -> frozenset[str]:
+    table = cast("dict[str, frozenset[str]]", project.cache.setdefault("seen from", {}))
+    known = table.get(here)
+    if known is None:
+        found = set(project.reach.get(here, ()))
+        for includer in _includers(project).get(here, ()):
+            found.add(includer)
+            found.update(project.reach.get(includer, ()))
+        table[here] = known = frozenset(found)
+    return known
+
+
+def _includers(project: Project) -> dict[str, list[str]]:
+    table = project.cache.get("includers")
+    if table is None:
+        made: dict[str, list[str]] = {}
+        for path, reached in project.reach.items():
+            for target in reached:
+                made.setdefault(target, []).append(path)
+        project.cache["includers"] = table = made
+    return cast("dict[str, list[str]]", table)
 
 
 def macro(ctx: Context, name: str) -> Macro | None:
@@ -93,7 +119,9 @@ def macro(ctx: Context, name: str) -> Macro | None:
     if name in ctx.macros or name not in ctx.project.macros:
         return None
     found = ctx.project.lookup_macro(name, ctx.file.source.path)
-    return found if found is not None and visible(ctx, found.span.file) else None
+    if found is not None and not visible(ctx, found.span.file):
+        found = next((m for m in reversed(ctx.project.macros[name]) if visible(ctx, m.span.file)), None)
+    return found
 
 
 def functions(ctx: Context, name: str, qualifier: str = "") -> list[FunctionDecl]:
