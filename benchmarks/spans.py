@@ -55,6 +55,9 @@ class Checker:
     def misnamed(self, span: Span, name: str) -> str:
         """A name is found in the text of the node's place, or in the macro text it comes from."""
         texts = [self.text(span)] + ([self.text(span.spelling)] if span.spelling is not None else [])
+        if re.fullmatch(r"\w+", texts[0]) and re.search(rb"&\s*" + texts[0].encode() + rb"\b", self.data[span.file]):
+            self.count["through a reference"] += 1  # the text is the reference's name, the node what it refers to
+            return ""
         words = {word for text in texts for word in re.findall(r"~?\w+|operator\W+", text)}
         joined = any(name.startswith(word) or name.endswith(word) for word in words) and span.spelling is not None
         return (
@@ -110,7 +113,10 @@ def nodes(kernel: Kernel) -> Iterator[tuple[str, Span, str]]:
 
 def check_kernel(project: Project, function: FunctionDecl, checker: Checker) -> None:
     seen: set[tuple[str, Span, str]] = set()
-    for node in nodes(lower_kernel(project, function)):
+    head = function.template.child_by_field_name("parameters") if function.template is not None else None
+    unbound = set(re.findall(r"\w+", function.file.text(head))) if head is not None else set()
+    for kind, span, name in nodes(lower_kernel(project, function)):
+        node = (kind, span, "" if name in unbound else name)  # its value may stand under other parameters' names
         if node[1] is NOWHERE or node[1] == NOWHERE:
             checker.count["without a place"] += 1
         elif node not in seen:
