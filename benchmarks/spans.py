@@ -19,8 +19,8 @@ from pathlib import Path
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
 from prelaunch.analysis.frontends.cuda.lower import lower_kernel
 from prelaunch.analysis.frontends.cuda.project import load_project
-from prelaunch.analysis.kernel import NOWHERE, Kernel, Var, defined, operands, walk, walk_expr
-from prelaunch.analysis.source import Span
+from prelaunch.analysis.kernel import Kernel, Var, defined, operands, walk, walk_expr
+from prelaunch.analysis.source import NOWHERE, Span
 
 
 class Checker:
