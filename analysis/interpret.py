@@ -22,7 +22,7 @@ __all__ = ["SCHEDULES", "Schedule", "default_arguments", "find_races", "prepare"
 MAX_STEPS = 16_000_000
 MAX_EVENTS = 500_000
 MAX_THREADS = 1024
-MAX_BYTES = 1 << 30
+MAX_BLOCKS = 1 << 16
 
 
 def prepare(kernel: Kernel) -> Program:
@@ -41,23 +41,24 @@ def run(
     record: bool = True,
     blocks: Sequence[int] | None = None,
     seed: int = 0,
-    least: int = 8,
+    least: int = 64,
 ) -> Trace:
     """Execute a launch, or some of its ``blocks`` (linear numbers; default all).
 
     ``arguments``: by parameter variable name or object id. A missing scalar is 0, a pointer without data is null. Data
     for other objects (``__constant__`` and ``__device__`` variables) by object id.
 
-    Returns a trace with status "done"; "steps" when more than ``max_steps`` steps (a statement run by n lanes counts
-    n + 32) or ``max_events`` events would be needed; "stopped" with the reason after a trap, a failed assert, a
-    deadlock, or something not modelled. Events and problems up to there are in it. ``record=False`` leaves out events.
-    ``seed`` chooses the values of what is not modelled. Other problems are reported and the execution goes on as
-    hardware would: loads out of bounds give 0, such stores are dropped, division by zero gives an unspecified value.
+    Returns a trace with status "done"; "steps" when more than ``max_steps`` steps or ``max_events`` events would be
+    needed (a statement run by n lanes costs max(n, ``least``) steps); "stopped" with the reason after a trap, a failed
+    assert, a deadlock, something not modelled, or a need for more than 1 GiB of memory. Events and problems up to there
+    are in it. ``record=False`` leaves out events. ``seed`` chooses the values of what is not modelled. Other problems
+    are reported and the execution goes on as hardware would: loads out of bounds give 0, such stores are dropped,
+    division by zero gives an unspecified value.
 
-    Raises ValueError for a launch no device accepts (more than 1024 threads, sizes below 1) or that needs more than
-    1 GiB of memory, KeyError for a kernel that names objects or intrinsics that do not exist.
+    Raises ValueError for a launch no device accepts (more than 1024 threads, sizes below 1) or of more than 65536
+    blocks when ``blocks`` does not name some, KeyError for a kernel that names objects it does not declare.
     """
-    _check(config)
+    _check(config, blocks)
     program = kernel if isinstance(kernel, Program) else compile_kernel(kernel)
     objects = tuple(o.id for o in program.kernel.objects)
     recorder = Recorder(max_steps, record, max_events, seed, objects, least)
@@ -78,6 +79,8 @@ def run(
     )
 
 
-def _check(config: LaunchConfig) -> None:
+def _check(config: LaunchConfig, blocks: Sequence[int] | None) -> None:
+    if blocks is None and config.blocks > MAX_BLOCKS:
+        raise ValueError(f"a grid of {config.grid} has too many blocks to run all: name some")
     if min(*config.grid, *config.block, *config.cluster) < 1 or config.threads > MAX_THREADS:
         raise ValueError(f"no device accepts a block of {config.block} in a grid of {config.grid}")

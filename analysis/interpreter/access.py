@@ -1,4 +1,4 @@
-"""Loads, stores, atomics and copies compiled to functions of (machine, lanes).
+"""Loads, stores and copies compiled to functions of (machine, lanes).
 
 An access outside its object, or through null, is a problem: such a load gives 0, such a store is dropped, and the
 execution goes on. Alignment is asked of the whole access up to 16 bytes (PTX ISA, "Addresses as Operands").
@@ -26,7 +26,7 @@ from prelaunch.analysis.interpreter.memory import (
 )
 from prelaunch.analysis.interpreter.record import Row, Site
 from prelaunch.analysis.intrinsics.evaluate import dtype
-from prelaunch.analysis.kernel import U8, Atomic, Load, Scalar, Store, Type
+from prelaunch.analysis.kernel import U8, Load, Scalar, Store, Type
 
 if TYPE_CHECKING:
     from prelaunch.analysis.interpreter.machine import Machine
@@ -107,11 +107,11 @@ def _report_outside(m: Machine, slots: Index, inner: Any, site: Site, size: int,
     m.problem("out-of-bounds", message, slots, site.span, id(site.node))
 
 
-def _aligned(offsets: Any, unit: int) -> bool:
+def is_aligned(offsets: Any, unit: int) -> bool:
     return unit == 1 or not int(np.bitwise_or.reduce(offsets)) & (unit - 1)
 
 
-def _record(m: Machine, lanes: Lanes, site: Site, place: Place, size: int, values: Any = None) -> None:
+def record(m: Machine, lanes: Lanes, site: Site, place: Place, size: int, values: Any = None) -> None:
     region, positions, offsets = place
     if not (m.recorder.recording and region.recorded):
         return
@@ -143,14 +143,14 @@ def read(m: Machine, lanes: Lanes, address: Any, site: Site, type: Type, element
     for place in found:
         region, positions, offsets = place
         check_written(m, lanes, site, place, size)
-        aligned = _aligned(offsets, unit)
+        aligned = is_aligned(offsets, unit)
         for i in range(elements):
             raw = gather(region, offsets + i * unit if i else offsets, kind, aligned)
             if whole:
                 result.append(raw)
             else:
                 result[i][positions] = raw
-        _record(m, lanes, site, place, size)
+        record(m, lanes, site, place, size)
     return result
 
 
@@ -161,7 +161,7 @@ def write(m: Machine, lanes: Lanes, address: Any, site: Site, type: Type, values
     raw = [encode(type, value) for value in values]
     for place in places(m, lanes, address, site, unit * len(values), unit):
         region, positions, offsets = place
-        aligned = _aligned(offsets, unit)
+        aligned = is_aligned(offsets, unit)
         parts = [v if positions is None or v.ndim == 0 else v[positions] for v in raw]
         for i, part in enumerate(parts):
             scatter(region, offsets + i * unit if i else offsets, part, kind, aligned)
@@ -170,7 +170,7 @@ def write(m: Machine, lanes: Lanes, address: Any, site: Site, type: Type, values
             table = np.empty((len(offsets), len(parts)), kind)
             for i, part in enumerate(parts):
                 table[:, i] = part
-            _record(m, lanes, site, place, unit * len(values), table.view(np.uint8))
+            record(m, lanes, site, place, unit * len(values), table.view(np.uint8))
 
 
 def announce(m: Machine, lanes: Lanes, address: Any, site: Site, size: int, taken: Any) -> None:
@@ -180,7 +180,7 @@ def announce(m: Machine, lanes: Lanes, address: Any, site: Site, size: int, take
         if part is None or length == 0:
             continue
         for place in places(m, part, address if positions is None else address[positions], site, length, 1):
-            _record(m, part, site, place, length)
+            record(m, part, site, place, length)
 
 
 def read_bytes(m: Machine, lanes: Lanes, address: Any, site: Site, size: int, taken: Any) -> Any:
@@ -235,84 +235,3 @@ def converted(code: Code, source: Type, target: Type) -> Code:
 
 def _is_bfloat(type: Type) -> bool:
     return isinstance(type, Scalar) and type.kind == "bfloat"
-
-
-# --- atomics -------------------------------------------------------------------------------------------------------
-
-
-def apply_atomic(op: str, type: Scalar, old: Any, operands: list[Any]) -> Any:
-    """The new value of an atomic operation on register values (CUDA C++ Programming Guide, Atomic Functions)."""
-    value = operands[-1]
-    match op:
-        case "add":
-            return (
-                cast_value(old + value, type, type)
-                if type.kind != "bfloat"
-                else cast_value(old.astype(np.float64) + value, Scalar("float", 64), type)
-            )
-        case "sub":
-            return old - value
-        case "exch":
-            return value
-        case "min":
-            return np.fmin(old, value) if type.kind == "float" else np.minimum(old, value)
-        case "max":
-            return np.fmax(old, value) if type.kind == "float" else np.maximum(old, value)
-        case "inc":
-            return np.where(old >= value, old.dtype.type(0), old + old.dtype.type(1))
-        case "dec":
-            return np.where((old == 0) | (old > value), value, old - old.dtype.type(1))
-        case "cas":
-            return np.where(old == operands[0], value, old)
-        case "and":
-            return old & value
-        case "or":
-            return old | value
-        case _:
-            return old ^ value
-
-
-def compile_atomic(node: Atomic, site: Site, register: int | None, exprs: list[Code], address: Code) -> Effect:
-    """Lanes take turns in slot order; where no two lanes meet, all at once."""
-    type = node.type
-    kind = stored_dtype(type)
-    operands_of = [converted(code, expr.type, type) for code, expr in zip(exprs, node.exprs, strict=True)]
-
-    def run(m: Machine, lanes: Lanes) -> None:
-        size = count(lanes)
-        operands = [np.broadcast_to(code(m, lanes), (size,)) for code in operands_of]
-        olds = np.zeros(size, dtype(type))
-        for place in places(m, lanes, address(m, lanes), site, kind.itemsize, kind.itemsize):
-            region, positions, offsets = place
-            some = operands if positions is None else [v[positions] for v in operands]
-            check_written(m, lanes, site, place, kind.itemsize)
-            aligned = _aligned(offsets, kind.itemsize)
-            old, new = _exchange(region, offsets, node.op, type, some, aligned)
-            olds[slice(None) if positions is None else positions] = old
-            m.recorder.changes += bool((old != new).any())
-            written = np.ascontiguousarray(encode(type, new)).view(np.uint8).reshape(len(new), -1)
-            _record(m, lanes, site, place, kind.itemsize, written)
-        if register is not None:
-            m.registers[register][lanes] = olds
-
-    return run
-
-
-def _exchange(
-    region: Region, offsets: Any, op: str, type: Scalar, operands: list[Any], aligned: bool
-) -> tuple[Any, Any]:
-    kind = stored_dtype(type)
-    if len(offsets) == 1 or len(np.unique(offsets)) == len(offsets):
-        old = decode(type, gather(region, offsets, kind, aligned))
-        new = np.asarray(apply_atomic(op, type, old, operands))
-        scatter(region, offsets, encode(type, new), kind, aligned)
-        return old, new
-    olds = np.zeros(len(offsets), dtype(type))
-    news = np.zeros(len(offsets), dtype(type))
-    for i in range(len(offsets)):
-        one = offsets[i : i + 1]
-        old = decode(type, gather(region, one, kind, aligned))
-        new = np.asarray(apply_atomic(op, type, old, [v[i : i + 1] for v in operands]))
-        scatter(region, one, encode(type, new), kind, aligned)
-        olds[i], news[i] = old[0], new[0]
-    return olds, news

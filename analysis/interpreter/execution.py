@@ -16,6 +16,8 @@ from prelaunch.analysis.interpreter.schedule import Schedule
 from prelaunch.analysis.kernel import Kernel, Object, Param, Pointer
 from prelaunch.analysis.trace import Argument, LaunchConfig
 
+MAX_BYTES = 1 << 30
+"""Memory and registers of all blocks that are alive, and global memory."""
 PRIVATE = ("shared", "local")
 """Spaces of which every block (local: every thread) has its own."""
 
@@ -38,10 +40,28 @@ class Execution:
         self.blocks = [blocks[int(i)] for i in schedule.arrange(len(blocks))]
         self.data = self._initial_data(arguments)
         self.parameters = [self._parameter(param, arguments) for param in self.kernel.params]
-        self.outside: list[Region | None] = [
-            None if o.space in PRIVATE else self._region(i, o) for i, o in enumerate(self.kernel.objects)
-        ]
+        self.claimed = 0
+        self.outside: list[Region | None] = []
         self.machines: dict[int, Machine] = {}
+
+    def _size(self, object: Object) -> int:
+        """Bytes: of the object, of its data where only the launch tells, of dynamic shared memory."""
+        if object.dynamic:
+            return self.config.dynamic_smem
+        return object.size if object.size is not None else len(self.data.get(object.id, object.init or b""))
+
+    def _per_block(self) -> int:
+        threads = self.config.threads
+        registers = 8 * len(self.program.expressions.types) * threads
+        own = (
+            self._size(o) * (threads if o.space == "local" else 1) for o in self.kernel.objects if o.space in PRIVATE
+        )
+        return registers + sum(own)
+
+    def _claim(self, bytes_: int) -> None:
+        self.claimed += bytes_
+        if self.claimed > MAX_BYTES:
+            raise Stop("stopped", f"needs more than {MAX_BYTES >> 20} MiB of memory")
 
     def _initial_data(self, arguments: Mapping[str, Argument]) -> dict[str, bytes]:
         data = {id: a.data for id, a in arguments.items() if a.data is not None}
@@ -63,16 +83,14 @@ class Execution:
         return register, np.uint64(base_of(self.program.expressions.objects[target]) + int(given.value))
 
     def _region(self, number: int, object: Object) -> Region:
-        """Sizes: of the object, of its data where only the launch tells, of dynamic shared memory."""
         init = self.data.get(object.id, object.init)
-        size = object.size if object.size is not None else len(init or b"")
-        if object.dynamic:
-            size = self.config.dynamic_smem
+        size = self._size(object)
         threads = self.config.threads if object.space == "local" else 0
         tracked = object.space == "shared"
         return make_region(number, object.id, object.name or object.id, object.space, size, init, threads, tracked)
 
     def _machine(self, block: int) -> Machine:
+        self._claim(self._per_block())
         regions = [
             outside if outside is not None else self._region(i, self.kernel.objects[i])
             for i, outside in enumerate(self.outside)
@@ -81,6 +99,8 @@ class Execution:
 
     def run(self) -> None:
         """Blocks run one after another; one that waits for others lets them run first. Raises Stop."""
+        self._claim(sum(self._size(o) for o in self.kernel.objects if o.space not in PRIVATE))
+        self.outside = [None if o.space in PRIVATE else self._region(i, o) for i, o in enumerate(self.kernel.objects)]
         with np.errstate(all="ignore"):
             todo = list(self.blocks)
             waiting: list[int] = []
@@ -91,6 +111,7 @@ class Execution:
                 state = self.machines[block].run(alone=len(self.blocks) == 1)
                 if state == "done":
                     self.machines[block].retire()
+                    self.claimed -= self._per_block()
                 elif state == "spinning":
                     todo.append(block)
                 else:

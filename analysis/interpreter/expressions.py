@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prelaunch.analysis.interpreter.lanes import Lanes, count, index, split
-from prelaunch.analysis.intrinsics.evaluate import dtype, evaluate
+from prelaunch.analysis.intrinsics.evaluate import EVALUATORS, dtype, evaluate
 from prelaunch.analysis.intrinsics.floats import round_bfloat, saturate_to_integer
 from prelaunch.analysis.kernel import (
     Address,
@@ -36,6 +36,7 @@ from prelaunch.analysis.kernel import (
     subexpressions,
     walk_expr,
 )
+from prelaunch.analysis.source import Span
 
 if TYPE_CHECKING:
     from prelaunch.analysis.interpreter.machine import Machine
@@ -107,7 +108,7 @@ class ExpressionCompiler:
             case PtrAdd():
                 return _ptr_add(below[0], below[1])
             case Pure(name=name, type=type):
-                return _pure(name, type, below)
+                return _pure(name, type, below, node.span)
             case PtrOffset():
                 raise ValueError("PtrOffset outside Case.offset")
 
@@ -345,5 +346,12 @@ def _ptr_add(pointer: Code, offset: Code) -> Code:
     return run
 
 
-def _pure(name: str, type: Scalar, below: list[Code]) -> Code:
+def _pure(name: str, type: Scalar, below: list[Code], span: Span) -> Code:
+    if name not in EVALUATORS:
+        return lambda m, lanes: _unmodelled(m, lanes, name, type, span)
     return lambda m, lanes: evaluate(name, type, *(code(m, lanes) for code in below))[()]
+
+
+def _unmodelled(m: Machine, lanes: Lanes, name: str, type: Scalar, span: Span) -> Value:
+    m.problem("opaque", f"function {name} is not modelled", index(lanes), span)
+    return m.unknown(lanes, type, span, 0)

@@ -31,8 +31,6 @@ from prelaunch.analysis.trace import LaunchConfig, ProblemKind
 if TYPE_CHECKING:
     from prelaunch.analysis.interpreter.access import Move
 
-OVERHEAD = 32
-"""What a statement costs on top of one step per lane: about what it takes here."""
 SPIN = 16
 """Iterations of a loop that may wait for others before its group lets the others run."""
 
@@ -76,7 +74,7 @@ class Machine:
     # --- services for compiled code ------------------------------------------------------------------------------
 
     def charge(self, lanes: Lanes, statements: int) -> None:
-        self.recorder.charge((count(lanes) + OVERHEAD) * statements)
+        self.recorder.charge(max(count(lanes), self.recorder.least) * statements)
 
     def problem(self, kind: ProblemKind, message: str, slots: Index, span: Span, key: int = 0) -> None:
         self.recorder.problem(kind, message, self.block, self.thread[slots], (span,), 0 if span.file else key)

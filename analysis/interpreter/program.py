@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from prelaunch.analysis.interpreter import access, copies
+from prelaunch.analysis.interpreter.atomics import compile_atomic
 from prelaunch.analysis.interpreter.effects import compile_effect
 from prelaunch.analysis.interpreter.expressions import Code as Value
 from prelaunch.analysis.interpreter.expressions import ExpressionCompiler
@@ -79,7 +80,7 @@ class Code:
 
 @dataclass(slots=True)
 class Program:
-    """``registers`` in order of their numbers; ``sites`` in text order; ``wide``: has a grid or cluster barrier."""
+    """A compiled kernel; ``sites`` are its statements that access memory or synchronise."""
 
     kernel: Kernel
     body: Code
@@ -176,7 +177,7 @@ class _Compiler:
                 site = self._site(stmt, "atomic", stmt.size, stmt.order, stmt.scope)
                 register = cx.register(stmt.var) if stmt.var is not None else None
                 exprs = [cx.compile(e) for e in stmt.exprs]
-                return access.compile_atomic(stmt, site, register, exprs, cx.compile(stmt.address))
+                return compile_atomic(stmt, site, register, exprs, cx.compile(stmt.address))
             case Async():
                 write = self._site(stmt, "write", stmt.bytes or 0, "weak", "thread")
                 read = self._site(stmt, "read", stmt.bytes or 0, "weak", "thread")
