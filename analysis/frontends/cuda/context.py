@@ -36,6 +36,12 @@ from prelaunch.analysis.kernel import (
 )  # fmt: skip
 from prelaunch.analysis.source import NOWHERE, Span
 
+_CONDITIONALS = frozenset({
+    "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef",
+    "preproc_if_in_field_declaration_list", "preproc_ifdef_in_field_declaration_list",
+    "preproc_if_in_enumerator_list", "preproc_ifdef_in_enumerator_list",
+})  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -112,6 +118,30 @@ class Context:
         if self.macro_site is not None:
             return self.macro_site
         return self.file.span(node, self.inlined_at)
+
+    def parts(self, node: Node) -> list[Node]:
+        """Named children without comments; of an ``#if`` only the branch a compiler without ``-D`` reads."""
+        found: list[Node] = []
+        stack = list(reversed(node.named_children))
+        while stack:
+            child = stack.pop()
+            if child.type == "comment":
+                continue
+            if child.type in _CONDITIONALS:
+                stack.extend(reversed(self._branch(child)))
+            else:
+                found.append(child)
+        return found
+
+    def _branch(self, node: Node) -> list[Node]:
+        current: Node | None = node
+        while current is not None:
+            other = current.child_by_field_name("alternative")
+            if self.file.taken(current):
+                heads = (current.child_by_field_name("name"), current.child_by_field_name("condition"), other)
+                return [c for c in current.named_children if c not in heads]
+            current = other
+        return []
 
     def key(self, node: Node) -> str:
         """Identity of a declaration, the same in every pass over the kernel."""

@@ -25,12 +25,24 @@ def enumerator_table(project: Project) -> dict[str, list[Entry]]:
         for group in project.records.values():
             for decl in group:
                 if decl.kind.startswith("enum") and decl.body is not None:
-                    for child in decl.body.named_children:
+                    for child in _enumerators(decl.body):
                         name = child.child_by_field_name("name") if child.type == "enumerator" else None
                         if name is not None and name.text is not None:
                             made.setdefault(name.text.decode("utf-8", "replace"), []).append((decl, child))
         project.cache["enumerators"] = table = made
     return cast("dict[str, list[Entry]]", table)
+
+
+def _enumerators(body: Node) -> list[Node]:
+    """Enumerators of all branches of any ``#if`` inside."""
+    stack, found = [body], list[Node]()
+    while stack:
+        node = stack.pop()
+        if node.type == "enumerator":
+            found.append(node)
+        else:
+            stack.extend(reversed(node.named_children))
+    return found
 
 
 def enum_type(ctx: Context, decl: RecordDecl) -> Enum:
@@ -83,7 +95,7 @@ def _values(ctx: Context, body: Node) -> dict[int, int]:
     found: dict[int, int] = {}
     with ctx.nested() as scope:
         following: int | None = 0
-        for child in body.named_children:
+        for child in ctx.parts(body):
             if child.type != "enumerator":
                 continue
             value = child.child_by_field_name("value")
@@ -108,7 +120,7 @@ def local_enum(ctx: Context, node: Node) -> Enum:
     scoped = any(c.type in ("class", "struct") for c in node.children)
     ctype = Enum(label, underlying if isinstance(underlying, Scalar) else I32, scoped)
     values = _values(ctx, body)
-    for child in body.named_children:
+    for child in ctx.parts(body):
         inner = child.child_by_field_name("name") if child.type == "enumerator" else None
         if inner is not None and child.start_byte in values:
             bound = Val(ctype, (Const(values[child.start_byte], ctype.underlying),))

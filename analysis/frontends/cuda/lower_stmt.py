@@ -33,7 +33,7 @@ _SKIPPED = frozenset({
 
 def body(ctx: Context, node: Node) -> None:
     """A function body in the current scope."""
-    statements(ctx, node.named_children if node.type == "compound_statement" else [node])
+    statements(ctx, ctx.parts(node) if node.type == "compound_statement" else [node])
 
 
 def statements(ctx: Context, nodes: Sequence[Node]) -> None:
@@ -75,14 +75,14 @@ def scoped(ctx: Context, node: Node) -> None:
     """A statement in a scope of its own."""
     with ctx.nested():
         if node.type == "compound_statement":
-            statements(ctx, node.named_children)
+            statements(ctx, ctx.parts(node))
         else:
             statement(ctx, node)
 
 
 def _compound(ctx: Context, node: Node) -> None:
     with ctx.nested():
-        statements(ctx, node.named_children)
+        statements(ctx, ctx.parts(node))
 
 
 def _expression(ctx: Context, node: Node) -> None:
@@ -111,7 +111,7 @@ def _macro_statement(ctx: Context, node: Node) -> bool:
         ctx.opaque(made, ctx.span(node), _ALL)
         return True
     with expand.expanding(ctx, node, macro):
-        statements(ctx, made.named_children)
+        statements(ctx, ctx.parts(made))
     return True
 
 
@@ -233,16 +233,6 @@ def _attributed(ctx: Context, node: Node) -> None:
             statement(ctx, child)
 
 
-def _preprocessor(ctx: Context, node: Node) -> None:
-    """An ``#if`` the pre-pass left: the branch it did not blank is what remains."""
-    statements(ctx, [c for c in node.named_children if not _head(node, c)])
-
-
-def _head(node: Node, child: Node) -> bool:
-    name, condition = node.child_by_field_name("name"), node.child_by_field_name("condition")
-    return child == name or child == condition or child.type in ("preproc_arg", "preproc_directive")
-
-
 def _linkage(ctx: Context, node: Node) -> None:
     for child in node.named_children:
         statement(ctx, child)
@@ -277,9 +267,5 @@ def _handlers() -> dict[str, Callable[[Context, Node], None]]:
         "union_specifier": declare.local_type,
         "enum_specifier": declare.local_type,
         "function_definition": declare.macro_block,
-        "preproc_if": _preprocessor,
-        "preproc_ifdef": _preprocessor,
-        "preproc_else": _preprocessor,
-        "preproc_elif": _preprocessor,
         "linkage_specification": _linkage,
     }

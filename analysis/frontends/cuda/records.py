@@ -119,9 +119,9 @@ def lay_out(ctx: Context, record: Record, node: Node) -> None:
             align = max(align, _align_of(ctx, child))
     body = record.body
     if body is not None:
-        if any("virtual" in ctx.text(c).split("(")[0].split() for c in body.named_children if c.type != "comment"):
+        if any("virtual" in ctx.text(c).split("(")[0].split() for c in ctx.parts(body)):
             layout.pointer()
-        for child in body.named_children:
+        for child in ctx.parts(body):
             if child.type == "field_declaration":
                 _field(ctx, layout, child)
             elif child.type in _KINDS and child.child_by_field_name("name") is None:

@@ -38,6 +38,7 @@ from prelaunch.analysis.kernel import (
     Pointer,
     PtrAdd,
     PtrOffset,
+    Return,
     Scalar,
     Select,
     Space,
@@ -215,11 +216,6 @@ class _Resolver:
 
     def _demand_companions(self) -> None:
         """Every pointer that may mean several objects gets its companion, in order of appearance."""
-        for ident, exprs in self.sources.items():
-            known = self.targets[ident]
-            if known is not None and len(known) > 1:
-                first = next((e for e in exprs if e is not None), None)
-                assert first is not None
         for stmt in walk(self.kernel.body):
             for var in defined(stmt):
                 known = self.targets.get(var.id)
@@ -241,14 +237,20 @@ class _Resolver:
                 first.append(Assign(self.companions[param.var.id], number, span=param.var.span))
         return Block((*first, *made.stmts), made.label, span=made.span)
 
-    def _block(self, block: Block) -> Block:
+    def _call(self, stmt: Call) -> Call:
+        """What a function without early return defines holds after the call as well."""
+        early = any(isinstance(s, Return) and s.label == stmt.label for s in walk(stmt.body))
+        return Call(stmt.label, stmt.callee, self._block(stmt.body, keep=not early), span=stmt.span)
+
+    def _block(self, block: Block, keep: bool = False) -> Block:
         kept = dict(self.available)
         made: list[Stmt] = []
         for stmt in block.stmts:
             made.append(self._stmt(stmt))
             if isinstance(stmt, Assign) and self._steady(stmt):
                 self.available[stmt.var.id] = stmt.expr
-        self.available = kept
+        if not keep:
+            self.available = kept
         return Block(tuple(made), block.label, span=block.span)
 
     def _steady(self, stmt: Assign) -> bool:
@@ -267,7 +269,7 @@ class _Resolver:
                 test = self._block(stmt.test)
                 return replace(stmt, test=test, body=self._block(stmt.body), step=self._block(stmt.step))
             case Call():
-                return Call(stmt.label, stmt.callee, self._block(stmt.body), span=stmt.span)
+                return self._call(stmt)
             case Load() | Store() | Atomic():
                 found = self.cases(stmt.address)
                 spaces = {self.spaces[c.object] for c in found}

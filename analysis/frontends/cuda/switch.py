@@ -64,9 +64,7 @@ def _value(ctx: Context, test: Node) -> Val:
 
 def _groups(ctx: Context, body: Node) -> list[_Group]:
     groups: list[_Group] = []
-    for child in body.named_children:
-        if child.type == "comment":
-            continue
+    for child in ctx.parts(body):
         if child.type != "case_statement":
             if groups:
                 groups[-1].body.append(child)
@@ -76,7 +74,7 @@ def _groups(ctx: Context, body: Node) -> list[_Group]:
             groups.append(_Group(ctx.span(child)))
         groups[-1].values.append(value)
         skip = value.start_byte if value is not None else -1
-        groups[-1].body.extend(c for c in child.named_children if c.start_byte != skip and c.type != "comment")
+        groups[-1].body.extend(c for c in ctx.parts(child) if c.start_byte != skip)
     return groups
 
 
