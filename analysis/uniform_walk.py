@@ -49,6 +49,8 @@ from prelaunch.analysis.levels import (
 from prelaunch.analysis.uniform_effects import Written, exchanged
 
 Env = dict[Key, Value]
+ALL = ""
+"""Key that is present once all local objects have level thread; contents only ever grow apart, so it stays true."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +96,9 @@ class UniformityWalk:
         self.kernel = kernel
         self.dims = Dims.of(kernel, launch)
         self.written = Written(kernel, launch)
-        self.local = {item.id for item in kernel.objects if item.space == "local"}
+        self.locals = tuple(sorted(item.id for item in kernel.objects if item.space == "local"))
+        self.local = frozenset(self.locals)
+        self.written_locals: dict[int, tuple[str, ...]] = {}
         self.heads: dict[int, Env] = {}
         self.exits: dict[int, Cause] = {}
         self.assigned: dict[int, tuple[Key, ...]] = {}
@@ -115,6 +119,7 @@ class UniformityWalk:
         self.worst: Env = {}
         self.assumed: set[str] = set()
         self.frames: list[_Frame] = []
+        self.current: Control | None = None
 
     def round(self) -> bool:
         """One walk over the kernel; True while something moved."""
@@ -131,11 +136,22 @@ class UniformityWalk:
         return value
 
     def control(self) -> Control:
-        causes: list[Cause] = []
-        for frame in self.frames:
-            causes.append(Cause(frame.stmt, frame.level, frame.why))
-            causes += frame.jumps
-        return Control(tuple(cause for cause in causes if cause.level > Level.GRID))
+        """Decisions above the statement being walked; computed anew only after ``enter``, ``leave_frame`` or a jump."""
+        if self.current is None:
+            causes: list[Cause] = []
+            for frame in self.frames:
+                causes.append(Cause(frame.stmt, frame.level, frame.why))
+                causes += frame.jumps
+            self.current = Control(tuple(cause for cause in causes if cause.level > Level.GRID))
+        return self.current
+
+    def enter(self, frame: _Frame) -> None:
+        self.frames.append(frame)
+        self.current = None
+
+    def leave_frame(self) -> _Frame:
+        self.current = None
+        return self.frames.pop()
 
     def set(self, env: Env, key: Key, value: Value) -> None:
         env[key] = value
@@ -162,9 +178,9 @@ class UniformityWalk:
     def scope(self, stmt: Stmt, label: int, stmts: tuple[Stmt, ...], env: Env) -> Env | None:
         frame = _Frame(stmt, label=label)
         self.controls[id(stmt)] = self.control()
-        self.frames.append(frame)
+        self.enter(frame)
         end = self.sequence(stmts, env)
-        self.frames.pop()
+        self.leave_frame()
         return _meet(end, frame)
 
     def stmt(self, stmt: Stmt, env: Env) -> Env | None:
@@ -194,10 +210,10 @@ class UniformityWalk:
         if cond.const is not None:
             return self.block(stmt.then if cond.const else stmt.orelse, env)
         why = Why("branch", stmt.cond.span, cond.why)
-        self.frames.append(_Frame(stmt, cond.level, why))
+        self.enter(_Frame(stmt, cond.level, why))
         then = self.block(stmt.then, dict(env))
         orelse = self.block(stmt.orelse, env)
-        frame = self.frames.pop()
+        frame = self.leave_frame()
         if then is None or orelse is None:
             return then if orelse is None else orelse
         return _merge(then, orelse, cond.level, frame.why)
@@ -211,7 +227,7 @@ class UniformityWalk:
                 env[key] = _widened(join(env[key], head[key]) if key in env else head[key])
         known = self.exits.get(id(stmt))
         frame = _Frame(stmt, *((known.level, known.why) if known else (Level.GRID, None)), stmt.label)
-        self.frames.append(frame)
+        self.enter(frame)
         leaving: Env | None = None
         current: Env | None = env
         if stmt.test_first:
@@ -220,12 +236,13 @@ class UniformityWalk:
             current = self.block(stmt.body, current)
         current = _meet(current, frame)
         frame.jumps.clear()
+        self.current = None
         if current is not None:
             current = self.block(stmt.step, current)
         if not stmt.test_first:
             current, leaving = self.test(stmt, current)
         self.back(head, keys, current)
-        self.frames.pop()
+        self.leave_frame()
         for other in frame.breaks:
             leaving = other if leaving is None else _merge(leaving, other, Level.GRID, None)
         cause = self.exits.get(id(stmt))
@@ -274,12 +291,18 @@ class UniformityWalk:
 
     def targets(self, stmt: Stmt) -> tuple[str, ...]:
         """Local objects a statement may write."""
+        known = self.written_locals.get(id(stmt))
+        if known is None:
+            known = self.written_locals[id(stmt)] = self._targets(stmt)
+        return known
+
+    def _targets(self, stmt: Stmt) -> tuple[str, ...]:
         names = self.written.points.access(stmt)
         if isinstance(stmt, Opaque):
             names = None if "memory" in stmt.touches else frozenset()
         elif names is None and isinstance(stmt, (Store, Atomic)) and stmt.space not in ("generic", "local"):
             names = frozenset()
-        return tuple(name for name in sorted(self.local) if names is None or name in names)
+        return self.locals if names is None else tuple(name for name in self.locals if name in names)
 
     def jump(self, stmt: Break | Continue | Return, env: Env) -> None:
         level, why = Level.GRID, None
@@ -300,6 +323,7 @@ class UniformityWalk:
                 else:
                     frame.arrivals.append(env)
                     frame.jumps.append(Cause(stmt, level, why))
+                    self.current = None
                 return
 
     # --- effects ----------------------------------------------------------------------------------------------------
@@ -327,8 +351,17 @@ class UniformityWalk:
                 for var in defined(stmt):
                     self.set(env, var.id, unknown)
                 if not isinstance(stmt, Intrinsic) and not (isinstance(stmt, Mma) and stmt.op == "load"):
-                    for name in self.targets(stmt):
-                        self.set(env, name, unknown)
+                    self.lose(self.targets(stmt), unknown, env)
+
+    def lose(self, names: tuple[str, ...], unknown: Value, env: Env) -> None:
+        """Local objects get contents nobody knows. ALL in ``env`` says that every one has them already."""
+        if ALL in env:
+            return
+        for name in names:
+            if name not in env or env[name].level < Level.THREAD:
+                self.set(env, name, unknown)
+        if names is self.locals:
+            env[ALL] = unknown
 
     def value(self, expr: Expr) -> Level:
         return self.values[id(expr)].level
@@ -336,8 +369,9 @@ class UniformityWalk:
     def stored(self, stmt: Store, found: list[Value], control: Control, env: Env) -> None:
         top = max(found, key=lambda v: v.level)
         for name in self.targets(stmt):
-            content = Value(top.level, Why(name, stmt.span, top.why))
-            self.set(env, name, join(env.get(name, GRID_VALUE), content))
+            before = env.get(name, GRID_VALUE)
+            if before.level < Level.THREAD:
+                self.set(env, name, join(before, Value(top.level, Why(name, stmt.span, top.why))))
 
     def loaded(self, stmt: Load, address: Value, control: Control, env: Env) -> Value:
         names = self.written.points.access(stmt)
