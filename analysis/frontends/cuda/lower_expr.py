@@ -106,7 +106,9 @@ def effect(ctx: Context, node: Node) -> None:
         effect(ctx, node.named_children[0])
     else:
         found = lower(ctx, node)
-        if isinstance(found, Mem) and found.volatile and scalar(found.type):
+        # a discarded volatile place is read only in these forms ([expr.context]/2 of C++17), not after an assignment
+        read = ("identifier", "subscript_expression", "field_expression", "pointer_expression", "conditional_expression")
+        if node.type in read and isinstance(found, Mem) and found.volatile and scalar(found.type):
             memory.load(ctx, found, ctx.span(node))
 
 
