@@ -187,6 +187,18 @@ def test_branches_in_a_body_are_marked() -> None:
     assert branches == {"preproc_if": True, "preproc_elif": False, "preproc_else": False}
 
 
+def test_branches_of_macro_kernels_are_marked() -> None:
+    text = "#define HEAD(n) __global__ void n(int* p)\n\nHEAD(k) {\n#if 0\n  *p = 1;\n#else\n  *p = 2;\n#endif\n}\n"
+    kernel = only_kernel(text)
+    assert kernel.body is not None
+    (group,) = kernel.body.named_children
+    assert group.type == "preproc_if"
+    assert not kernel.file.taken(group)
+    alternative = group.child_by_field_name("alternative")
+    assert alternative is not None
+    assert kernel.file.taken(alternative)
+
+
 def test_syntax_error_stays_with_its_function() -> None:
     project = project_from_text("__global__ void bad(int n) { int x = = 3; }\n__global__ void good(int n) { n = 1; }\n")
     assert {k.name: k.confidence == "clean" for k in project.kernels()} == {"bad": False, "good": True}

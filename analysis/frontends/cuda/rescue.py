@@ -83,7 +83,7 @@ def _expand(
         stop = _block_end(view, end + head.end() - 1) or end
         made += source.data[end:stop]
     try:
-        parsed = parse_file(scan(Source(source.path, made)), aliases, project)
+        parsed = parse_file(_inherit(scan(Source(source.path, made)), scanned, resume - split), aliases, project)
     except ParseLimit as limit:
         project.failures.append((source.path, f"use of {name} at byte {start} not read: {limit}"))
         return None
@@ -133,7 +133,7 @@ def from_errors(
         start, done = span
         data = source_part(scanned.source.data, start, done)
         try:
-            alone = parse_file(scan(Source(scanned.source.path, data)), aliases, project)
+            alone = parse_file(_inherit(scan(Source(scanned.source.path, data)), scanned, 0), aliases, project)
         except ParseLimit as limit:
             project.failures.append((scanned.source.path, f"function at byte {start} not read: {limit}"))
             continue
@@ -142,6 +142,17 @@ def from_errors(
         declared.functions = [replace(f, confidence=why) for f in declared.functions if f.body is not None]
         if declared.functions:
             yield Declarations(functions=declared.functions)
+
+
+def _inherit(part: Scan, whole: Scan, shift: int) -> Scan:
+    """``part`` with the ``#if`` branches chosen that were chosen in ``whole``, whose text lies ``shift`` bytes on."""
+    chosen = {b.line.start: b for g in whole.groups for b in g.branches}
+    for group in part.groups:
+        for branch in group.branches:
+            same = chosen.get(branch.line.start + shift)
+            if same is not None:
+                branch.taken, branch.certain = same.taken, same.certain
+    return part
 
 
 def source_part(data: bytes, start: int, end: int) -> bytes:
