@@ -24,6 +24,7 @@ from prelaunch.analysis.instances import Pairing, pair
 from prelaunch.analysis.jobs import Done, Failed
 from prelaunch.analysis.judge import Gap, Lowered, Outcome, State, judge, stated
 from prelaunch.analysis.launch import Launch
+from prelaunch.analysis.replay import launch_name
 from prelaunch.analysis.rules import rules as all_rules
 from prelaunch.analysis.rules import select
 from prelaunch.analysis.rules.base import Rule
@@ -112,7 +113,9 @@ def review(paths: Sequence[str | Path], options: Options | None = None, progress
     # 3, 5, 6, 7. lower, facts, rules, replay: one job a kernel
     outcomes = _judge_all(state, pairing, discovery, options, workers, tell)
     kernels = _collect(state.project, pairing, outcomes)
-    judgements = _repository_rules(state, kernels, launches, gaps)
+    judgements = _repository_rules(state, kernels, launches)
+    kernels, more = _attach(kernels, judgements)
+    gaps += more
     # 8. findings
     shown, hidden, notes = suppress(
         merge([*(item for kernel in kernels for item in kernel.judgements), *judgements]),
@@ -208,9 +211,7 @@ def _collect(project: Project, pairing: Pairing, outcomes: list[Done[Outcome] | 
     return kernels
 
 
-def _repository_rules(
-    state: State, kernels: list[KernelReport], launches: tuple[Launch, ...], gaps: list[Gap]
-) -> list[Judgement]:
+def _repository_rules(state: State, kernels: list[KernelReport], launches: tuple[Launch, ...]) -> list[Judgement]:
     """Rules that speak once for all; they see kernels without bodies."""
     sources = {path: file.source for path, file in state.project.files.items()}
     facts = RepositoryFacts(
@@ -225,10 +226,30 @@ def _repository_rules(
         try:
             judgements.extend(stated(judgement) for judgement in rule.check_repository(facts))
         except Exception as error:
-            reason = jobs.describe(error)
-            judgements.append(Judgement(rule.id, "", "", Unknown(reason)))
-            gaps.append(Gap("", "", 0, reason, rule.id))
+            judgements.append(Judgement(rule.id, "", "", Unknown(jobs.describe(error))))
     return judgements
+
+
+def _attach(kernels: list[KernelReport], judgements: list[Judgement]) -> tuple[list[KernelReport], list[Gap]]:
+    """Gives unknown verdicts of repository rules to the kernels they are about; those about none are returned."""
+    owners = {
+        (kernel.name, launch_name(launch)): number
+        for number, kernel in enumerate(kernels)
+        for launch in kernel.launches
+    }
+    attached: dict[int, list[Gap]] = {}
+    rest: list[Gap] = []
+    for item in judgements:
+        if isinstance(item.verdict, Unknown):
+            number = owners.get((item.kernel.partition("<")[0], item.launch))
+            if number is None:
+                rest.append(Gap(item.kernel, "", 0, item.verdict.reason, item.rule, item.launch))
+            else:
+                kernel = kernels[number]
+                gap = Gap(item.kernel, kernel.file, kernel.line, item.verdict.reason, item.rule, item.launch)
+                attached.setdefault(number, []).append(gap)
+    made = [replace(k, gaps=(*k.gaps, *attached.get(number, ()))) for number, k in enumerate(kernels)]
+    return made, rest
 
 
 def merge(judgements: Iterable[Judgement]) -> list[Finding]:

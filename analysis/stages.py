@@ -6,6 +6,7 @@ Runs in this process, without workers and without the store, up to the stage ask
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from prelaunch.analysis.discover import discover
@@ -14,11 +15,11 @@ from prelaunch.analysis.finding import Conditional, Proved, Refuted, Unknown, ve
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
 from prelaunch.analysis.host import find_launches
 from prelaunch.analysis.instances import Group, pair
-from prelaunch.analysis.judge import Gap, State, distinct, judge
+from prelaunch.analysis.judge import Gap, State, distinct
 from prelaunch.analysis.kernel import Atomic, Barrier, Collective, Expr, Load, Stmt, Store, walk
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.replay import cases
-from prelaunch.analysis.review import Options, merge, prepare
+from prelaunch.analysis.review import Options, Review, prepare, review
 from prelaunch.analysis.rules import select
 from prelaunch.analysis.show import show as show_kernel
 from prelaunch.analysis.show import show_expr
@@ -52,6 +53,9 @@ def show(stage: str, kernel: str, paths: Sequence[Path], options: Options) -> st
     if not chosen:
         names = ", ".join(dict.fromkeys(group.name for group in pairing.groups)) or "none"
         raise NoSuchStage(f"no kernel {kernel}; there are: {names}")
+    if stage in _OF_REVIEW:
+        result = review(paths, replace(options, workers=0, cache=None))
+        return "".join(_OF_REVIEW[stage](result, [group.name for group in chosen]))
     printer = _PRINTERS[stage]
     return "\n".join("".join(printer(state, group, declarations[group.index])) for group in chosen)
 
@@ -139,9 +143,10 @@ def _event(stmt: Load | Store | Atomic | Barrier | Collective) -> str:
             return f"{type(stmt).__name__.lower()} {stmt.space} {stmt.size} bytes: {targets}"
 
 
-def _verdicts(state: State, group: Group, declaration: FunctionDecl) -> Iterator[str]:
-    outcome = judge(state, group)
-    for item in outcome.judgements:
+def _verdicts(result: Review, names: list[str]) -> Iterator[str]:
+    for item in result.all_judgements():
+        if item.kernel.partition("<")[0] not in names:
+            continue
         match item.verdict:
             case Unknown(reason=reason):
                 detail = reason
@@ -153,12 +158,15 @@ def _verdicts(state: State, group: Group, declaration: FunctionDecl) -> Iterator
                 detail = "; ".join(assumption.text for assumption in assumptions)
         launch = f" [{item.launch}]" if item.launch else ""
         yield f"{item.rule} {item.kernel}{launch}: {verdict_name(item.verdict)}{': ' + detail if detail else ''}\n"
-    yield from (f"open: {gap.reason} ({gap.file}:{gap.line})\n" for gap in outcome.gaps)
+    for kernel in result.kernels:
+        if kernel.name in names:
+            yield from (f"open: {gap.reason} ({gap.file}:{gap.line})\n" for gap in kernel.gaps)
 
 
-def _findings(state: State, group: Group, declaration: FunctionDecl) -> Iterator[str]:
-    for finding in merge(judge(state, group).judgements):
-        yield f"{finding.span} {finding.severity} {finding.rule} {finding.fingerprint}: {finding.message}\n"
+def _findings(result: Review, names: list[str]) -> Iterator[str]:
+    for finding in result.findings:
+        if finding.kernel.partition("<")[0] in names:
+            yield f"{finding.span} {finding.severity} {finding.rule} {finding.fingerprint}: {finding.message}\n"
 
 
 def _distinct(state: State, group: Group, declaration: FunctionDecl) -> Iterator[tuple[Facts, tuple[str, ...]]]:
@@ -177,6 +185,5 @@ _PRINTERS: dict[str, Callable[[State, Group, FunctionDecl], Iterator[str]]] = {
     "kernel": _kernel,
     "launches": _launches,
     "facts": _facts,
-    "verdicts": _verdicts,
-    "findings": _findings,
 }
+_OF_REVIEW: dict[str, Callable[[Review, list[str]], Iterator[str]]] = {"verdicts": _verdicts, "findings": _findings}

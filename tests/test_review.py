@@ -252,3 +252,12 @@ def test_public_api() -> None:
     result = prelaunch.review([Path(__file__).parent.parent / "examples"], prelaunch.Options(workers=0))
     assert isinstance(result, prelaunch.Review)
     assert all(isinstance(item, prelaunch.Finding) for item in result.findings)
+
+
+def test_unknown_verdicts_about_launches_are_gaps_of_their_kernel(tmp_path: Path) -> None:
+    text = "__global__ void k(int *x) { *x = 1; }\nvoid f(int *x, int n) { k<<<1, n>>>(x); }\n"
+    result = reviewed(project(tmp_path, text), "launch.block-too-large")
+    (gap,) = result.all_gaps()
+    assert (gap.rule, gap.kernel, gap.file, gap.line) == ("launch.block-too-large", "k", "a.cu", 1)
+    assert "not decided by the code" in gap.reason
+    assert result.analysed == 0
