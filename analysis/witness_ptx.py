@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from prelaunch.analysis.frontends.cuda.project import FunctionDecl, Project, project_from_text
 from prelaunch.analysis.kernel import Kernel, Pointer, Scalar
 from prelaunch.analysis.ptx.compile import Compiled, Reader, Unavailable, Unit, choose, compile_units
-from prelaunch.analysis.ptx.execute import DYNAMIC, MAX_EVENTS, MAX_STEPS, Launch, Leaf, execute
+from prelaunch.analysis.ptx.execute import DYNAMIC, MAX_EVENTS, MAX_STEPS, Launch, Leaf, execute, plain_name
 from prelaunch.analysis.ptx.libraries import toolchain
 from prelaunch.analysis.ptx.parse import Module, PtxError, parse
 from prelaunch.analysis.ptx.slice import NotSliced, SlicedSource, slice_kernel
@@ -193,6 +193,8 @@ class Disagreement:
     mode: str
     first: tuple[str, ...]
     second: tuple[str, ...]
+    missing: frozenset[tuple[str, str, int]] = frozenset()  # (object, file, line) of what only the first trace has
+    extra: frozenset[tuple[str, str, int]] = frozenset()  # ... of what only the second has
 
     def __str__(self) -> str:
         where = f"block {self.block} thread {self.thread} phase {self.phase} {self.mode}"
@@ -204,6 +206,7 @@ Anchor = Callable[[str, int], int]
 
 _Key = tuple[int, int, int, str]
 _Byte = tuple[str, int, str, int]
+_Access = tuple[str, int, int, str, int]
 
 
 def compare(
@@ -215,37 +218,48 @@ def compare(
     How an access is split into words and the order inside a phase do not matter. Object ids are compared without the
     path of inlined callees. At most ``limit`` disagreements, in order.
     """
-    left, right = _accesses(first, anchor, modes), _accesses(second, anchor, modes)
+    names: dict[str, str] = {}
+    lines: dict[tuple[str, int], int] = {}
+    left, right = (_accesses(trace, anchor, modes, names, lines) for trace in (first, second))
     found: list[Disagreement] = []
     for key in sorted(left.keys() | right.keys()):
-        a, b = left.get(key, Counter()), right.get(key, Counter())
+        mine, others = left.get(key, []), right.get(key, [])
+        if mine == others or sorted(mine) == sorted(others):
+            continue
+        a, b = _bytes(mine), _bytes(others)
         if a != b:
-            found.append(Disagreement(*key, _shown(a - b), _shown(b - a)))
+            found.append(Disagreement(*key, _shown(a - b), _shown(b - a), _places(a - b), _places(b - a)))
             if len(found) >= limit:
                 break
     return found
 
 
-def _accesses(trace: Trace, anchor: Anchor | None, modes: Sequence[str]) -> dict[_Key, Counter[_Byte]]:
-    found: dict[_Key, Counter[_Byte]] = {}
-    names: dict[str, str] = {}
-    lines: dict[tuple[str, int], int] = {}
+def _accesses(
+    trace: Trace, anchor: Anchor | None, modes: Sequence[str], names: dict[str, str], lines: dict[tuple[str, int], int]
+) -> dict[_Key, list[_Access]]:
+    """Accesses by thread, phase and mode; ``names`` and ``lines`` remember what was looked up."""
+    found: dict[_Key, list[_Access]] = {}
     for event in trace.events:
         if event.mode not in modes:
             continue
-        name = names.setdefault(event.object, plain_name(event.object))
+        name = names.get(event.object)
+        if name is None:
+            name = names[event.object] = plain_name(event.object)
         place = (event.file, event.line)
-        if place not in lines:
-            lines[place] = anchor(*place) if anchor is not None else event.line
-        counter = found.setdefault((event.block, event.thread, event.phase, event.mode), Counter())
-        for byte in range(event.offset, event.offset + event.size):
-            counter[(name, byte, event.file, lines[place])] += 1
+        line = lines.get(place)
+        if line is None:
+            line = lines[place] = anchor(*place) if anchor is not None else event.line
+        key = (event.block, event.thread, event.phase, event.mode)
+        found.setdefault(key, []).append((name, event.offset, event.size, event.file, line))
     return found
 
 
-def plain_name(object_id: str) -> str:
-    """An object id without the callee path, the number of the inlined copy and the namespace."""
-    return object_id.split("/")[-1].split("#")[0].split("::")[-1]
+def _bytes(accesses: Sequence[_Access]) -> Counter[_Byte]:
+    return Counter((n, byte, file, line) for n, at, size, file, line in accesses for byte in range(at, at + size))
+
+
+def _places(difference: Counter[_Byte]) -> frozenset[tuple[str, str, int]]:
+    return frozenset((name, file, line) for name, _, file, line in difference)
 
 
 def _shown(difference: Counter[_Byte]) -> tuple[str, ...]:

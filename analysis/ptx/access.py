@@ -140,7 +140,6 @@ class Accessor:
     def _report_outside(self, m: Any, f: Any, region: Region, lanes: Array, offsets: Array) -> None:
         text = f"{self.mode} of {self.size} bytes at offset {int(offsets[0])} of {region.name} ({region.size} bytes)"
         m.record.problem("out-of-bounds", text, lanes, self.place(m, f))
-        self._note(m, f, region, lanes, offsets)
 
     def _foreign_local(self, m: Any, f: Any, lanes: Array, addresses: Array, chosen: Array) -> list[Any]:
         offsets = (addresses - np.uint64(LOCAL_BASE)) & np.uint64(LOCAL_GAP - 1)
@@ -155,14 +154,11 @@ class Accessor:
         return [(None, lanes[inside], offsets[inside].astype(np.int64), chosen[inside])] if inside.any() else []
 
     def _checked(self, m: Any, f: Any, region: Region, lanes: Array, offsets: Array, where: Array) -> list[Any]:
+        """Reports misaligned accesses and notes all."""
         aligned = (offsets & (self.size - 1)) == 0 if self.size & (self.size - 1) == 0 else offsets % self.width == 0
         if not aligned.all():
             text = f"{self.mode} of {self.size} bytes at offset {int(offsets[~aligned][0])} of {region.name}"
             m.record.problem("misaligned", text, lanes[~aligned], self.place(m, f))
-            self._note(m, f, region, lanes[~aligned], offsets[~aligned])
-            lanes, offsets, where = lanes[aligned], offsets[aligned], where[aligned]
-            if not len(lanes):
-                return []
         self._note(m, f, region, lanes, offsets)
         if region.written is not None and self.mode != "write":
             self._check_written(m, f, region, lanes, offsets)
@@ -193,6 +189,9 @@ class Accessor:
         if region is None:
             found: Array = m.local_views[self.width][lanes, (offsets >> shift) + word]
             return found
+        if (offsets & (self.width - 1)).any():
+            at = (offsets + word * self.width)[:, None] + np.arange(self.width)
+            return np.ascontiguousarray(region.data[at]).view(UNSIGNED[self.width])[:, 0]
         result: Array = region.views[self.width][(offsets >> shift) + word]
         return result
 
@@ -202,7 +201,11 @@ class Accessor:
         if region is None:
             m.local_views[self.width][lanes, (offsets >> shift) + word] = values
             return
-        region.views[self.width][(offsets >> shift) + word] = values
+        if (offsets & (self.width - 1)).any():
+            at = (offsets + word * self.width)[:, None] + np.arange(self.width)
+            region.data[at] = np.ascontiguousarray(values)[:, None].view(np.uint8)
+        else:
+            region.views[self.width][(offsets >> shift) + word] = values
         if region.written is not None:
             start = offsets + word * self.width
             for byte in range(self.width):
