@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from prelaunch.analysis.kernel import (
     BOOL,
     Assign,
@@ -20,6 +22,8 @@ from prelaunch.analysis.kernel import (
     walk,
     walk_expr,
 )
+from prelaunch.analysis.lanes import Lanes
+from prelaunch.analysis.levels import WARP_SIZE
 from prelaunch.analysis.places import Places
 from prelaunch.analysis.uniformity import Cause, Level, Uniformity
 
@@ -37,9 +41,12 @@ class Participants:
         """Why the mask may not fit, or None: it names exactly the lanes of the warp that execute ``stmt``.
 
         Proved forms: a full mask where no lane of a warp can be missing; a mask from ``__activemask()``; a mask that
-        ``__ballot_sync`` made, under full participation, from the very condition the exchange stands under.
+        ``__ballot_sync`` made, under full participation, from the very condition the exchange stands under; any mask
+        where mask and conditions are numbers in every thread of a block of known size.
         """
         assert stmt.mask is not None
+        if self._fits_exactly(stmt, stmt.mask):
+            return None
         apart = self.divides(stmt)
         value = self.uniform.value(stmt.mask).const
         if value is not None:
@@ -52,6 +59,41 @@ class Participants:
         if source.op == "activemask" or (source.op == "vote.ballot" and self._is_ballot_of(source, stmt)):
             return None
         return f"the mask comes from {source.op}"
+
+    def _fits_exactly(self, stmt: Collective, mask: Expr) -> bool:
+        """Lane by lane over one block: does the mask of each executing lane name those that execute?"""
+        threads = self.uniform.dims.threads
+        value = self.uniform.value(mask)
+        if threads is None or (value.const is None and value.lanes is None) or self._exits_before(stmt):
+            return False
+        named = value.lanes if value.lanes is not None else np.full(threads, value.const, np.int64)
+        active = np.ones(threads, bool)
+        for cause in self.uniform.control(stmt).causes:
+            if cause.level > Level.WARP:
+                taken = self._taken(cause, stmt)
+                if taken is None:
+                    return False
+                active &= taken
+        for start in range(0, threads, WARP_SIZE):
+            lanes = np.flatnonzero(active[start : start + WARP_SIZE])
+            there = sum(1 << int(lane) for lane in lanes)
+            existing = (1 << min(WARP_SIZE, threads - start)) - 1
+            if any(int(named[start + lane]) & existing != there for lane in lanes):
+                return False
+        return True
+
+    def _taken(self, cause: Cause, stmt: Stmt) -> Lanes | None:
+        """Which threads of a block take the branch that ``stmt`` is in; None where that is not a matter of numbers."""
+        if not isinstance(cause.stmt, If):
+            return None
+        lanes = self.uniform.value(cause.stmt.cond).lanes
+        if lanes is None:
+            return None
+        inside = any(item is stmt for item in walk(cause.stmt.then))
+        return np.asarray((lanes != 0) == inside)
+
+    def _exits_before(self, stmt: Stmt) -> bool:
+        return any(self._places.may_precede(exit_, stmt) for exit_ in self._exits)
 
     def divides(self, stmt: Stmt) -> Cause | None:
         """The outermost decision, or return, by which lanes of one warp may miss ``stmt``."""
