@@ -59,7 +59,7 @@ class _Search:
     def _columns(self) -> None:
         some = [self.events[i] for i in self.accesses]
         objects = {id: i for i, id in enumerate(dict.fromkeys(e.object for e in some))}
-        sites: dict[tuple[object, str], int] = {}
+        sites: dict[tuple[object, str, bool], int] = {}
         self.object = np.array([objects[e.object] for e in some], np.int64)
         self.shared = np.array([self.spaces.get(e.object) == "shared" for e in some])
         self.block = np.array([e.block for e in some], np.int64)
@@ -69,7 +69,8 @@ class _Search:
         self.phase = np.array([e.phase for e in some], np.int64)
         self.writes = np.array([e.mode != "read" for e in some])
         self.atomic = np.array([e.mode == "atomic" or e.order in STRONG for e in some])
-        self.site = np.array([sites.setdefault((_place(e), e.mode), len(sites)) for e in some], np.int64)
+        names = [(_place(e), e.mode, e.order in STRONG) for e in some]
+        self.site = np.array([sites.setdefault(name, len(sites)) for name in names], np.int64)
         self.seen = np.zeros((len(sites), len(sites)), bool)  # races found: place of the first access, of the second
         self.threads = max(e.thread for e in self.events) + 1
 
@@ -121,8 +122,8 @@ class _Search:
         """Accesses to one cell that may conflict, as matrices of groups of equal size, one row per group.
 
         A cell is a unit of an object (the greatest common divisor of offsets and sizes), of one block where memory is
-        shared, of one phase where barriers of the whole block separate phases. Accesses that differ in nothing that
-        matters (thread, epoch, place) are one.
+        shared, of one phase where barriers of the whole block separate phases. Of accesses that differ only in when they
+        happened (same thread, epoch, place) the first and the last stand for all.
         """
         owner = np.where(self.shared, self.block, -1)
         phase = np.where(self.shared & self.whole[self.block], self.phase, -1)
@@ -140,7 +141,8 @@ class _Search:
         same[1:] = (keys[:, 1:] == keys[:, :-1]).all(axis=0)
         for values in (who, self.epoch, self.site):
             same[1:] &= values[rows[1:]] == values[rows[:-1]]
-        rows, keys = rows[~same], keys[:, ~same]
+        inside = same & np.append(same[1:], False)
+        rows, keys = rows[~inside], keys[:, ~inside]
         new = np.ones(len(rows), bool)
         new[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
         begins = np.nonzero(new)[0]
