@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prelaunch.analysis.facts import Facts
-from prelaunch.analysis.finding import Conditional, Finding, Judgement, Proved, Refuted
+from prelaunch.analysis.finding import Conditional, Finding, Judgement, Proved, Refuted, Unknown
 from prelaunch.analysis.frontends.cuda import lower_kernel, project_from_text
 from prelaunch.analysis.host import find_launches
 from prelaunch.analysis.instances import pair
@@ -63,3 +63,73 @@ def test_uniform_barriers_are_proved_not_just_quiet() -> None:
     open_ = [(j.rule, j.kernel, j.verdict) for j in judgements if not isinstance(j.verdict, Proved)]
     assert open_ == []
     assert {j.rule for j in judgements} >= {"sync.barrier-divergence", "sync.barrier-early-exit"}
+
+
+def one(text: str, rule: str) -> Finding:
+    (found,) = findings(judged(text, (rule,)))
+    return found
+
+
+GUARDED = """
+__global__ void k(float *y, int n) {
+  if (threadIdx.x < n) {
+    y[threadIdx.x] = 1.0f;
+    __syncthreads();
+  }
+  __syncthreads();
+}
+"""
+
+
+def test_the_message_holds_the_counter_example() -> None:
+    found = one(GUARDED + "void run(float *y) { k<<<7, 128>>>(y, 40); }", "sync.barrier-divergence")
+    assert found.message == (
+        "not all threads of the block reach this barrier: `threadIdx.x < n` depends on threadIdx.x; "
+        "thread (0, 0, 0) waits here while thread (40, 0, 0) waits at line 7"
+    )
+    assert found.evidence == "confirmed"
+    assert found.witness is not None
+    assert found.witness.config is not None
+    assert found.witness.config.block == (128, 1, 1)
+    assert dict(found.witness.arguments)["n"] == 40
+    assert [thread for _, thread in found.witness.threads] == [(0, 0, 0), (40, 0, 0)]
+    assert [item.span.line for item in found.related] == [3, 7]
+
+
+def test_a_block_no_launch_decides_is_conditional_and_a_warning() -> None:
+    (judgement,) = judged(GUARDED, ("sync.barrier-divergence",))
+    assert isinstance(judgement.verdict, Conditional)
+    assert judgement.verdict.finding is not None
+    assert judgement.verdict.finding.severity == "warning"
+    assert judgement.verdict.finding.evidence == "possible"
+
+
+def test_arguments_and_assertions_are_respected() -> None:
+    launch = "void run(float *y, int n) { k<<<7, 128>>>(y, %s); }"
+    (judgement,) = judged(GUARDED + launch % "128", ("sync.barrier-divergence",))
+    assert isinstance(judgement.verdict, Proved)
+    asserted = GUARDED.replace("if (", "assert(n == 128);\n  if (", 1)
+    (judgement,) = judged(asserted + launch % "n", ("sync.barrier-divergence",))
+    assert not isinstance(judgement.verdict, Refuted)
+    (judgement,) = judged(GUARDED + launch % "n", ("sync.barrier-divergence",))
+    assert isinstance(judgement.verdict, Refuted)
+
+
+def test_what_is_not_modelled_confirms_nothing() -> None:
+    text = GUARDED.replace("threadIdx.x < n", "mystery(threadIdx.x, n)") + "void run(float *y) { k<<<1, 64>>>(y, 1); }"
+    assert findings(judged(text)) == []
+    assert any(isinstance(j.verdict, Unknown) for j in judged(text))
+
+
+def test_fingerprints_survive_moved_lines_and_tell_causes_apart() -> None:
+    text = GUARDED + "void run(float *y) { k<<<7, 128>>>(y, 40); }"
+    rule = "sync.barrier-divergence"
+    first, moved = one(text, rule), one("// one more line\n\n" + text, rule)
+    other = one(text.replace("threadIdx.x < n", "threadIdx.x < n + 1"), rule)
+    assert first.fingerprint == moved.fingerprint
+    assert first.fingerprint != other.fingerprint
+
+
+def test_same_text_same_verdicts() -> None:
+    text = (KERNELS / "masks.cu").read_text()
+    assert judged(text) == judged(text)
