@@ -7,19 +7,8 @@ from tree_sitter import Node
 from prelaunch.analysis.frontends.cuda import initialise, lower_call, lower_expr, memory, operators
 from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, Val
-from prelaunch.analysis.frontends.cuda.types import (
-    BF16,
-    F16,
-    F32,
-    I32,
-    Fragment,
-    Ptr,
-    Record,
-    arithmetic,
-    ir_type,
-    scalar,
-)
-from prelaunch.analysis.kernel import Assign, Const, Load
+from prelaunch.analysis.frontends.cuda.types import Fragment, Ptr, Record, arithmetic, ir_type, scalar
+from prelaunch.analysis.kernel import BF16, F16, F32, I32, Assign, Const, Load
 from prelaunch.analysis.source import Span
 
 

@@ -282,6 +282,13 @@ def _identity(ctx: Context, row: Row, signature: Signature, args: list[Lowered],
     return args[0]
 
 
+_LANES: dict[str, tuple[int, ...]] = {
+    "combine": (0, -1), "splat": (0, 0), "low": (0,), "high": (-1,), "convert": (), "swap": (-1, 0),
+    "low_splat": (0, 0), "high_splat": (-1, -1),
+}  # fmt: skip
+"""Which of the operands' elements make the result; all of them for "convert"."""
+
+
 def _vector(ctx: Context, row: Row, signature: Signature, args: list[Lowered], span: Span) -> Lowered:
     """combine, splat, low, high, convert, swap of a 2-vector."""
     parts: list[Expr] = []
@@ -293,16 +300,11 @@ def _vector(ctx: Context, row: Row, signature: Signature, args: list[Lowered], s
         parts.extend(loaded.exprs)
         kinds.append(loaded.type)
     of = signature.result.element or F16
-    made = {
-        "combine": lambda: (parts[0], parts[-1]), "splat": lambda: (parts[0], parts[0]), "low": lambda: (parts[0],),
-        "high": lambda: (parts[-1],), "convert": lambda: tuple(parts), "swap": lambda: (parts[-1], parts[0]),
-        "low_splat": lambda: (parts[0], parts[0]), "high_splat": lambda: (parts[-1], parts[-1]),
-        "lows": lambda: (parts[0], parts[2]) if len(parts) > 2 else (parts[0], parts[0]),
-        "highs": lambda: (parts[1], parts[3]) if len(parts) > 3 else (parts[-1], parts[-1]),
-    }.get(signature.function)  # fmt: skip
-    if made is None:
+    chosen = _LANES.get(signature.function)
+    if chosen is None:
         return ctx.unknown(f"{row.name} not modelled", span)
-    exprs = tuple(cast(e, of, span) for e in made())
+    made = [parts[i] for i in chosen] if chosen else parts
+    exprs = tuple(cast(e, of, span) for e in made)
     return Val(pair_type(of), exprs) if len(exprs) == 2 else Val(of, exprs)
 
 

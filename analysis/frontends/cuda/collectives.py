@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prelaunch.analysis.frontends.cuda import groups, lower_call, memory, operators
 from prelaunch.analysis.frontends.cuda.constants import binary, cast, select
-from prelaunch.analysis.frontends.cuda.context import Context
+from prelaunch.analysis.frontends.cuda.context import EVERYTHING, Context
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Val
 from prelaunch.analysis.frontends.cuda.types import CType, Group, arithmetic, ir_type, leaves, spell
 from prelaunch.analysis.kernel import BOOL, I32, I64, U32, U64, Collective, Const, Expr, Pure, Scalar, Special
@@ -13,7 +13,6 @@ from prelaunch.analysis.source import Span
 _REDUCTIONS = {
     "plus": "add", "less": "min", "greater": "max", "bit_and": "and", "bit_or": "or", "bit_xor": "xor",
 }  # fmt: skip
-_ALL = ("value", "memory", "control")
 
 
 def method(ctx: Context, group: Val, name: str, args: list[Lowered], span: Span) -> Lowered | None:
@@ -59,7 +58,7 @@ def shuffle(ctx: Context, group: Val, name: str, value: Lowered, by: Expr, span:
     kind = group.type
     assert isinstance(kind, Group)
     if not isinstance(loaded, Val) or not parts or mask is None:
-        return ctx.unknown(f"shuffle of {spell(loaded.type)}", span, loaded.type, touches=_ALL)
+        return ctx.unknown(f"shuffle of {spell(loaded.type)}", span, loaded.type, touches=EVERYTHING)
     op = {"shfl": "shfl.idx", "shfl_up": "shfl.up", "shfl_down": "shfl.down", "shfl_xor": "shfl.xor"}[name]
     step = cast(by, I32, span)
     width: Expr = Const(kind.size or 32, I32, span=span)
@@ -105,7 +104,7 @@ def reduce(ctx: Context, group: Val, value: Lowered, op: Lowered, span: Span) ->
             ctx.emit(Collective((made,), f"reduce.{name}", mask, (loaded.expr,), span=span))
             return Val(loaded.type, (made,))
     if not isinstance(loaded, Val) or kind.kind != "tile" or kind.size is None or kind.size > 32:
-        return ctx.unknown(f"reduce over {spell(kind)}", span, loaded.type, touches=_ALL)
+        return ctx.unknown(f"reduce over {spell(kind)}", span, loaded.type, touches=EVERYTHING)
     current: Lowered = loaded
     step = kind.size // 2
     while step:
@@ -134,7 +133,7 @@ def scan(ctx: Context, group: Val, value: Lowered, op: Lowered | None, name: str
     assert isinstance(kind, Group)
     operator: Lowered = op if op is not None else Val(Group("plus"))
     if not isinstance(loaded, Val) or kind.kind != "tile" or kind.size is None or kind.size > 32 or not loaded.exprs:
-        return ctx.unknown(f"{name} over {spell(kind)}", span, loaded.type, touches=_ALL)
+        return ctx.unknown(f"{name} over {spell(kind)}", span, loaded.type, touches=EVERYTHING)
     rank = cast(Special("laneid", span=span), I32, span)
     rank = binary("and", rank, Const(kind.size - 1, I32, span=span), I32, span)
     current: Val = loaded

@@ -36,6 +36,9 @@ from prelaunch.analysis.kernel import (
 )  # fmt: skip
 from prelaunch.analysis.source import NOWHERE, Span
 
+EVERYTHING: tuple[Touch, ...] = ("value", "memory", "control")
+"""What code that is not modelled may touch."""
+
 _CONDITIONALS = frozenset({
     "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef",
     "preproc_if_in_field_declaration_list", "preproc_ifdef_in_field_declaration_list",
@@ -66,6 +69,7 @@ class Frame:
     returns: int = 0
     scope: Scope | None = None
     decl: object = None
+    instance: tuple[str, ...] = ()  # template arguments in print: static storage is one per instance
 
 
 @dataclass(frozen=True, slots=True)

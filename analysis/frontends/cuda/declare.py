@@ -22,7 +22,7 @@ from prelaunch.analysis.frontends.cuda import (
     templates,
     typenames,
 )  # fmt: skip
-from prelaunch.analysis.frontends.cuda.context import Context, pointer_to
+from prelaunch.analysis.frontends.cuda.context import EVERYTHING, Context, pointer_to
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, TypeName, Val, register_leaves
 from prelaunch.analysis.frontends.cuda.types import (
     Array,
@@ -42,10 +42,8 @@ from prelaunch.analysis.frontends.cuda.types import (
     sizeof,
     spell,
 )  # fmt: skip
-from prelaunch.analysis.kernel import Address, Const, Object, Pointer
+from prelaunch.analysis.kernel import Address, Const, Object, Pointer, Space
 from prelaunch.analysis.source import Span
-
-_ALL = ("value", "memory", "control")
 
 
 def declaration(ctx: Context, node: Node) -> None:
@@ -59,7 +57,7 @@ def declaration(ctx: Context, node: Node) -> None:
         ):
             one(ctx, node, spec, declarator)
     if not declarators and node.has_error:
-        ctx.opaque("syntax not understood", ctx.span(node), _ALL)
+        ctx.opaque("syntax not understood", ctx.span(node), EVERYTHING)
 
 
 def one(ctx: Context, node: Node, spec: typenames.Specifiers, declarator: Node) -> None:
@@ -84,7 +82,7 @@ def one(ctx: Context, node: Node, spec: typenames.Specifiers, declarator: Node) 
         base = inline.auto_type(found.type)
     name, ctype = typenames.declared(ctx, base, inner, spec.volatile, spec.const)
     if name is None:
-        ctx.opaque("declarator not understood", span, _ALL)
+        ctx.opaque("declarator not understood", span, EVERYTHING)
         return
     label = ctx.text(name)
     if spec.type is None and isinstance(ctype, Ref) and found is not None:
@@ -180,16 +178,11 @@ def _constant_array(
 
 
 def _object(
-    ctx: Context, space: str, spec: typenames.Specifiers, name: Node, label: str, ctype: CType, data: bytes | None,
+    ctx: Context, space: Space, spec: typenames.Specifiers, name: Node, label: str, ctype: CType, data: bytes | None,
     dynamic: bool = False,
 ) -> Mem:  # fmt: skip
     """A variable with static storage: one object however often the function is inlined."""
-    args = (
-        tuple(sorted(str(b) for b in ctx.frame.scope.names.items()))
-        if ctx.frame.scope is not None and not ctx.frames
-        else ()
-    )
-    key = ("static", ctx.file.source.path, name.start_byte, sizeof(ctype), args)
+    key = ("static", ctx.file.source.path, name.start_byte, sizeof(ctype), ctx.frame.instance)
     known = ctx.statics.get(key)
     if isinstance(known, Mem):
         return known
@@ -202,7 +195,7 @@ def _object(
     made = Object(
         ctx.object_id(label), label, space, memory.element_type(inner), None if dynamic else sizeof(ctype),
         max(alignof(ctype), spec.align), dynamic, "variable", tuple(shape), volatile, data, span=ctx.span(name),
-    )  # type: ignore[arg-type]  # callers pass words of Space  # fmt: skip
+    )  # fmt: skip
     ctx.add_object(made)
     place = Mem(ctype, Address(made.id, pointer_to(ctype), span=ctx.span(name)), volatile, made.space)
     ctx.statics[key] = place
@@ -248,7 +241,7 @@ def _unsized(ctype: CType) -> bool:
 def _static(
     ctx: Context, spec: typenames.Specifiers, name: Node, label: str, ctype: CType, value: Node | None
 ) -> Lowered:
-    space = "constant" if "__constant__" in spec.words else "global"
+    space: Space = "constant" if "__constant__" in spec.words else "global"
     if isinstance(ctype, Ref):
         ctype = ctype.to
     return _object(ctx, space, spec, name, label, ctype, globals.initial_bytes(ctx, ctype, value))
@@ -362,7 +355,7 @@ def local_type(ctx: Context, node: Node) -> None:
 
 def macro_block(ctx: Context, node: Node) -> None:
     """What the grammar takes for a function inside a function: a macro with a block, or a misread declaration."""
-    ctx.opaque("syntax not understood", ctx.span(node), _ALL)
+    ctx.opaque("syntax not understood", ctx.span(node), EVERYTHING)
 
 
 # --- declarations the grammar reads as something else ----------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from prelaunch.analysis.frontends.cuda import accesses, collectives, memory, operators
 from prelaunch.analysis.frontends.cuda.constants import binary, cast
-from prelaunch.analysis.frontends.cuda.context import Context
+from prelaunch.analysis.frontends.cuda.context import EVERYTHING, Context
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Val
 from prelaunch.analysis.frontends.cuda.types import VECTORS, VOID, Group, TemplateArgument, leaves, spell
 from prelaunch.analysis.kernel import (
@@ -37,7 +37,6 @@ _MAKERS = {
     "this_multi_grid": "grid",
 }  # fmt: skip
 OPERATIONS = frozenset({"plus", "less", "greater", "bit_and", "bit_or", "bit_xor"})
-_ALL = ("value", "memory", "control")
 
 
 def group_type(name: str, args: tuple[TemplateArgument, ...] | None) -> Group | None:
@@ -128,7 +127,7 @@ def _tiled(ctx: Context, group: Val, args: list[Lowered], targs: tuple[TemplateA
         given = operators.as_scalar(ctx, args[1], span)
         size = int(given.expr.value) if isinstance(given.expr, Const) else None
     if size is None or size <= 0 or size & (size - 1):
-        ctx.opaque("size of a tile not known", span, _ALL)
+        ctx.opaque("size of a tile not known", span, EVERYTHING)
         return Val(Group("tile"))
     return Val(Group("tile", size))
 
@@ -137,7 +136,7 @@ def _partition(ctx: Context, group: Val, label: Lowered, predicate: bool, span: 
     """The lanes of ``group`` whose label is the caller's."""
     mask = mask_of(group, span)
     if mask is None:
-        ctx.opaque("partition of a group larger than a warp", span, _ALL)
+        ctx.opaque("partition of a group larger than a warp", span, EVERYTHING)
         return Val(Group("coalesced"), (ctx.unknown("lanes of a group", span, U32).expr,))
     value = operators.as_scalar(ctx, label, span)
     key = cast(value.expr, BOOL, span) if predicate else value.expr
@@ -189,7 +188,7 @@ def method(
     if name == "map_shared_rank" and args:
         pointer = memory.load(ctx, args[0], span)
         return ctx.unknown("shared memory of another block of the cluster", span, pointer.type)
-    return ctx.unknown(f"{name} of {spell(group.type)} not modelled", span, touches=_ALL)
+    return ctx.unknown(f"{name} of {spell(group.type)} not modelled", span, touches=EVERYTHING)
 
 
 def sync(ctx: Context, group: Val, span: Span, action: str = "sync") -> Lowered:
@@ -203,7 +202,7 @@ def sync(ctx: Context, group: Val, span: Span, action: str = "sync") -> Lowered:
         return Val(VOID)
     mask = mask_of(group, span)
     if mask is None:
-        return ctx.unknown(f"sync of {spell(kind)} not modelled", span, VOID, touches=_ALL)
+        return ctx.unknown(f"sync of {spell(kind)} not modelled", span, VOID, touches=EVERYTHING)
     ctx.emit(Barrier("warp", mask=mask, span=span))
     return Val(VOID)
 

@@ -22,7 +22,17 @@ from prelaunch.analysis.frontends.cuda import (
 )  # fmt: skip
 from prelaunch.analysis.frontends.cuda.context import Context, Frame, as_block
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
-from prelaunch.analysis.frontends.cuda.scope import Binding, Lowered, Mem, Parameters, Reg, Scope, Val
+from prelaunch.analysis.frontends.cuda.scope import (
+    Binding,
+    Lowered,
+    Mem,
+    Parameters,
+    Reg,
+    Scope,
+    Template,
+    TypeName,
+    Val,
+)
 from prelaunch.analysis.frontends.cuda.types import (
     VOID,
     Array,
@@ -35,7 +45,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     scalar,
     spell,
 )  # fmt: skip
-from prelaunch.analysis.kernel import Call, Return
+from prelaunch.analysis.kernel import Call, Return, Stmt
 from prelaunch.analysis.source import Span
 
 
@@ -51,7 +61,7 @@ def inline(
         ctx.repaired = decl.confidence
     outer = record.scope if record is not None and record.scope is not None else names.namespace_scope(decl.qualified)
     scope = Scope(outer, dict(bindings), this)
-    frame = Frame(decl.name, ctx.label(), None, scope=scope, decl=decl)
+    frame = Frame(decl.name, ctx.label(), None, scope=scope, decl=decl, instance=_instance(bindings, record))
     with entered(ctx, decl, scope, frame, span):
         if record is not None:
             _bind_class_parameters(ctx, decl, record, scope)
@@ -68,6 +78,12 @@ def inline(
         assert frame.label is not None
         ctx.emit(Call(frame.label, decl.qualified, block, span=span))
     return result_of(ctx, frame, span)
+
+
+def _instance(bindings: dict[str, Binding], record: Record | None) -> tuple[str, ...]:
+    found = [f"{name}={spell(b.value)}" for name, b in bindings.items() if isinstance(b, Template)]
+    found += [f"{name}={spell(b.type)}" for name, b in bindings.items() if isinstance(b, TypeName)]
+    return (*sorted(found), *(spell(a) for a in (record.args if record is not None else ())))
 
 
 def _held(ctx: Context, value: Lowered, span: Span) -> Lowered:
@@ -336,6 +352,6 @@ def result_of(ctx: Context, frame: Frame, span: Span) -> Lowered:
     )
 
 
-def _drop_last_return(body: list[object], frame: Frame) -> None:
+def _drop_last_return(body: list[Stmt], frame: Frame) -> None:
     if body and isinstance(body[-1], Return) and body[-1].label == frame.label:
         body.pop()

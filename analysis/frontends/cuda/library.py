@@ -27,7 +27,6 @@ from prelaunch.analysis.source import Span
 _TEXTURE = re.compile(r"^(tex(1D|2D|3D|Cubemap|2Dgather|1DLayered|2DLayered)\w*|surf\w+|surface\w+)$")
 _BARRIER = Handle("cuda::barrier", 8, 8)
 _PIPELINE = Handle("cuda::pipeline", 8, 8)
-_ALL = ("value", "memory", "control")
 
 
 def library_type(name: str, args: tuple[TemplateArgument, ...] | None) -> CType | None:

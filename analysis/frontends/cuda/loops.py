@@ -27,6 +27,7 @@ from prelaunch.analysis.kernel import (
     Assign,
     Binary,
     Block,
+    Cast,
     Const,
     Expr,
     Loop,
@@ -108,19 +109,15 @@ def recognise(before: list[Stmt], cond: Expr, body: list[Stmt], step: list[Stmt]
 
     The variable is stepped once, by the step alone; bound and step read nothing that the loop assigns.
     """
-    if isinstance(cond, Unary) and cond.op == "lnot":
+    test = cond if isinstance(cond, Binary) and cond.op in _FLIPPED else _nonzero(cond)
+    if test is None or not step:
         return None
-    if not isinstance(cond, Binary) or cond.op not in _FLIPPED or not step:
-        cond = _nonzero(cond)
-        if cond is None or not step:
-            return None
-    assert isinstance(cond, Binary)
-    last = next((s for s in step if isinstance(s, Assign) and _compared(cond, s.var) is not None), None)
+    last = next((s for s in step if isinstance(s, Assign) and _compared(test, s.var) is not None), None)
     if last is None:
         return None
     changed = {v.id for s in (*body, *step) for inner in walk(s) for v in defined(inner)}
     inside = {v.id for s in body for inner in walk(s) for v in defined(inner)}
-    side = _compared(cond, last.var)
+    side = _compared(test, last.var)
     assert side is not None
     bound, cmp = side
     stepped = _step(last)
@@ -142,8 +139,6 @@ def recognise(before: list[Stmt], cond: Expr, body: list[Stmt], step: list[Stmt]
 
 def _nonzero(cond: Expr) -> Binary | None:
     """``for (...; i; ...)`` as ``i != 0``."""
-    from prelaunch.analysis.kernel import Cast
-
     if isinstance(cond, Cast) and cond.type == BOOL and isinstance(cond.operand.type, Scalar):
         return Binary("ne", cond.operand, Const(0, cond.operand.type, span=cond.span), BOOL, span=cond.span)
     return None
@@ -159,8 +154,6 @@ def _compared(cond: Binary, var: Var) -> tuple[Expr, str] | None:
 
 
 def _is(expr: Expr, var: Var) -> bool:
-    from prelaunch.analysis.kernel import Cast
-
     while isinstance(expr, Cast) and isinstance(expr.type, Scalar) and expr.type.is_integer and expr.type != BOOL:
         expr = expr.operand
     return isinstance(expr, Var) and expr.id == var.id
@@ -168,8 +161,6 @@ def _is(expr: Expr, var: Var) -> bool:
 
 def _step(stmt: Assign) -> tuple[Expr, str] | None:
     """(amount, kind) of ``var = var op amount``."""
-    from prelaunch.analysis.kernel import Cast
-
     expr: Expr = stmt.expr
     while isinstance(expr, Cast) and isinstance(expr.type, Scalar) and expr.type.is_integer:
         expr = expr.operand

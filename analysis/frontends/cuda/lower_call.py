@@ -25,7 +25,7 @@ from prelaunch.analysis.frontends.cuda import (
     typenames,
     wmma,
 )  # fmt: skip
-from prelaunch.analysis.frontends.cuda.context import Context
+from prelaunch.analysis.frontends.cuda.context import EVERYTHING, Context
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Parameters, Reg, Template, TypeName, Val
 from prelaunch.analysis.frontends.cuda.types import (
     VOID,
@@ -44,7 +44,6 @@ from prelaunch.analysis.source import Span
 
 _TYPES = ("primitive_type", "sized_type_specifier", "template_type", "dependent_type", "decltype", "auto")
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast"})
-_ALL = ("value", "memory", "control")
 
 
 def call(ctx: Context, node: Node) -> Lowered:
@@ -52,9 +51,9 @@ def call(ctx: Context, node: Node) -> Lowered:
     target, listed = node.child_by_field_name("function"), node.child_by_field_name("arguments")
     span = ctx.span(node)
     if target is None or listed is None:
-        return ctx.unknown("syntax not understood", span, touches=_ALL)
+        return ctx.unknown("syntax not understood", span, touches=EVERYTHING)
     if any(c.type == "kernel_call_syntax" for c in node.children):
-        return ctx.unknown("kernel launched from the device", span, VOID, touches=_ALL)
+        return ctx.unknown("kernel launched from the device", span, VOID, touches=EVERYTHING)
     if target.type in _TYPES:
         return construct_named(ctx, typenames.type_of(ctx, target), listed, span)
     if target.type in ("identifier", "type_identifier"):
@@ -123,7 +122,7 @@ def _identifier(ctx: Context, node: Node, target: Node, listed: Node, span: Span
 def _template(ctx: Context, target: Node, listed: Node, span: Span) -> Lowered:
     name, given = target.child_by_field_name("name"), target.child_by_field_name("arguments")
     if name is None or given is None:
-        return ctx.unknown("syntax not understood", span, touches=_ALL)
+        return ctx.unknown("syntax not understood", span, touches=EVERYTHING)
     label = ctx.text(name)
     if label in _CASTS:
         return _named_cast(ctx, given, listed, span)
@@ -152,7 +151,7 @@ def _qualified(ctx: Context, node: Node, target: Node, listed: Node, span: Span)
     given = last.child_by_field_name("arguments") if last.type.startswith("template_") else None
     label = last.child_by_field_name("name") if given is not None else last
     if label is None:
-        return ctx.unknown("syntax not understood", span, touches=_ALL)
+        return ctx.unknown("syntax not understood", span, touches=EVERYTHING)
     name, qualifier = ctx.text(label), "::".join(ctx.text(p) for p in parts[:-1])
     args = templates.arguments(ctx, given) if given is not None else ()
     owner = symbols.owner_of(ctx, parts[:-1])
@@ -182,7 +181,7 @@ def _base_this(ctx: Context, owner: Record, span: Span) -> Lowered | None:
 def _method(ctx: Context, target: Node, listed: Node, span: Span) -> Lowered:
     base, field = target.child_by_field_name("argument"), target.child_by_field_name("field")
     if base is None or field is None:
-        return ctx.unknown("syntax not understood", span, touches=_ALL)
+        return ctx.unknown("syntax not understood", span, touches=EVERYTHING)
     given: Node | None = None
     if field.type == "dependent_name" and field.named_children:
         field = field.named_children[0]
@@ -213,7 +212,7 @@ def _method(ctx: Context, target: Node, listed: Node, span: Span) -> Lowered:
     special = library.method(ctx, place, name, values, args, span)
     if special is not None:
         return special
-    return ctx.unknown(f"method {name} of {spell(place.type)} not known", span, touches=_ALL)
+    return ctx.unknown(f"method {name} of {spell(place.type)} not known", span, touches=EVERYTHING)
 
 
 def call_method(
@@ -228,7 +227,7 @@ def call_method(
         return None
     chosen = overloads.choose(ctx, candidates, args, targs)
     if chosen is None:
-        return None if quiet else ctx.unknown(f"no overload of {name} fits", span, touches=_ALL)
+        return None if quiet else ctx.unknown(f"no overload of {name} fits", span, touches=EVERYTHING)
     owner = chosen.record or record
     if owner is not record:
         at = records.base_offset(record, owner)
@@ -274,7 +273,7 @@ def unknown_function(ctx: Context, name: str, qualifier: str, args: list[Lowered
             ctype = inline.return_type(ctx, declared[0]) or F32
     loaded = [memory.load(ctx, a, span) for a in args if scalar(a.type)]
     del loaded
-    return ctx.unknown(f"call of {full}: no definition found", span, ctype, touches=_ALL)
+    return ctx.unknown(f"call of {full}: no definition found", span, ctype, touches=EVERYTHING)
 
 
 def _constructed(ctx: Context, name: str, qualifier: str, targs: tuple[TemplateArgument, ...]) -> CType | None:
@@ -322,7 +321,7 @@ def call_value(
         result = call_method(ctx, found, "operator()", args, targs, span, quiet=True)
         if result is not None:
             return result
-    return ctx.unknown(f"call through {spell(kind)} not modelled", span, touches=_ALL)
+    return ctx.unknown(f"call through {spell(kind)} not modelled", span, touches=EVERYTHING)
 
 
 def _overloads(
@@ -342,7 +341,7 @@ def _overloads(
         if chosen is not None:
             return inline.inline(ctx, chosen.decl, chosen.bindings, None, None, args, span)
     found = call_free(ctx, kind.name, "", args, targs, span)
-    return found if found is not None else ctx.unknown(f"call of {kind.name}", span, touches=_ALL)
+    return found if found is not None else ctx.unknown(f"call of {kind.name}", span, touches=EVERYTHING)
 
 
 def construct_named(ctx: Context, ctype: CType, listed: Node, span: Span) -> Lowered:

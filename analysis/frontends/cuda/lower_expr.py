@@ -39,13 +39,12 @@ from prelaunch.analysis.frontends.cuda.types import (
     Void,
     alignof,
     arithmetic,
-    ir_type,
     leaves,
     scalar,
     sizeof,
     spell,
 )  # fmt: skip
-from prelaunch.analysis.kernel import BOOL, I8, I32, U64, Assign, Const, Expr, If, Object, Stmt, Var
+from prelaunch.analysis.kernel import BOOL, I8, I32, U64, Assign, Const, Expr, If, Object, Pointer, Scalar, Stmt, Var
 from prelaunch.analysis.source import Span
 
 
@@ -107,7 +106,13 @@ def effect(ctx: Context, node: Node) -> None:
     else:
         found = lower(ctx, node)
         # a discarded volatile place is read only in these forms ([expr.context]/2 of C++17), not after an assignment
-        read = ("identifier", "subscript_expression", "field_expression", "pointer_expression", "conditional_expression")
+        read = (
+            "identifier",
+            "subscript_expression",
+            "field_expression",
+            "pointer_expression",
+            "conditional_expression",
+        )
         if node.type in read and isinstance(found, Mem) and found.volatile and scalar(found.type):
             memory.load(ctx, found, ctx.span(node))
 
@@ -138,9 +143,8 @@ def _number(ctx: Context, node: Node) -> Lowered:
     found = constants.number(ctx.text(node))
     if found is None:
         return ctx.unknown(f"literal {ctx.text(node)[:40]} not modelled", ctx.span(node))
-    return Val(
-        found.type if not isinstance(found.type, Ptr) else I32, (Const(found.value, found.type, span=ctx.span(node)),)
-    )  # type: ignore[arg-type]  # numbers are scalars
+    assert isinstance(found.type, Scalar)
+    return Val(found.type, (Const(found.value, found.type, span=ctx.span(node)),))
 
 
 def _char(ctx: Context, node: Node) -> Lowered:
@@ -180,8 +184,7 @@ def _false(ctx: Context, node: Node) -> Lowered:
 
 
 def _null(ctx: Context, node: Node) -> Lowered:
-    to = Ptr(VOID)
-    return Val(to, (Const(0, ir_type(to), span=ctx.span(node)),))  # type: ignore[arg-type]  # ir_type of a Ptr is Pointer
+    return Val(Ptr(VOID), (Const(0, Pointer(), span=ctx.span(node)),))
 
 
 def _literal_suffix(ctx: Context, node: Node) -> Lowered:
@@ -362,8 +365,6 @@ def branches(ctx: Context, cond: Expr, yes: Node, no: Node, span: Span) -> Lower
 
 
 def memory_retype(expr: Expr, like: Expr) -> Expr:
-    from prelaunch.analysis.kernel import Pointer
-
     return memory.retype(expr, like.type) if isinstance(like.type, Pointer) else expr
 
 

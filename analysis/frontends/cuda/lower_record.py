@@ -20,8 +20,6 @@ from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, Val
 from prelaunch.analysis.frontends.cuda.types import (
-    BF16,
-    F16,
     VECTORS,
     VOID,
     CType,
@@ -35,7 +33,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     sizeof,
     spell,
 )  # fmt: skip
-from prelaunch.analysis.kernel import I32, U32, Const, Scalar
+from prelaunch.analysis.kernel import BF16, F16, I32, U32, Const, Scalar
 from prelaunch.analysis.source import Span
 
 

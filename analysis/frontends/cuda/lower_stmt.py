@@ -18,13 +18,12 @@ from prelaunch.analysis.frontends.cuda import (
     operators,
     switch,
 )
-from prelaunch.analysis.frontends.cuda.context import Context, as_block
+from prelaunch.analysis.frontends.cuda.context import EVERYTHING, Context, as_block
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Val
 from prelaunch.analysis.frontends.cuda.types import VOID
 from prelaunch.analysis.kernel import Break, Const, Continue, Exit, Expr, If
 from prelaunch.analysis.source import Span
 
-_ALL = ("value", "memory", "control")
 _SKIPPED = frozenset({
     "comment", "preproc_call", "preproc_def", "preproc_function_def", "preproc_include", "using_declaration", ";",
     "static_assert_declaration", "namespace_alias_definition", "attribute_declaration", "preproc_directive",
@@ -59,12 +58,12 @@ def statement(ctx: Context, node: Node) -> None:
             lower_expr.effect(ctx, node)
             return
         reason = "syntax not understood" if node.is_error else f"{node.type.replace('_', ' ')} not modelled"
-        ctx.opaque(reason, ctx.span(node), _ALL)
+        ctx.opaque(reason, ctx.span(node), EVERYTHING)
         return
     ctx.depth += 1
     try:
         if ctx.depth > ctx.limits.depth:
-            ctx.opaque("nesting too deep", ctx.span(node), _ALL)
+            ctx.opaque("nesting too deep", ctx.span(node), EVERYTHING)
             return
         handler(ctx, node)
     finally:
@@ -108,7 +107,7 @@ def _macro_statement(ctx: Context, node: Node) -> bool:
         return False
     made = expand.fragment(ctx, node, macro, "statements")
     if isinstance(made, str):
-        ctx.opaque(made, ctx.span(node), _ALL)
+        ctx.opaque(made, ctx.span(node), EVERYTHING)
         return True
     with expand.expanding(ctx, node, macro):
         statements(ctx, ctx.parts(made))
@@ -155,12 +154,12 @@ def _if(ctx: Context, node: Node) -> None:
     no = node.child_by_field_name("alternative")
     span = ctx.span(node)
     if test is None or yes is None:
-        ctx.opaque("syntax not understood", span, _ALL)
+        ctx.opaque("syntax not understood", span, EVERYTHING)
         return
     with ctx.nested():
         cond = clause(ctx, test)
         if cond is None:
-            ctx.opaque("syntax not understood", span, _ALL)
+            ctx.opaque("syntax not understood", span, EVERYTHING)
             return
         other = _else_body(no)
         if isinstance(cond, Const):
@@ -239,7 +238,7 @@ def _linkage(ctx: Context, node: Node) -> None:
 
 
 def _launch(ctx: Context, node: Node) -> None:
-    ctx.opaque("kernel launched from the device", ctx.span(node), _ALL)
+    ctx.opaque("kernel launched from the device", ctx.span(node), EVERYTHING)
 
 
 @cache

@@ -241,7 +241,8 @@ def alignment_of(ctx: Context, address: Expr) -> int:
     """Alignment of an address at a constant offset of a known object, else 1."""
     at = 0
     if isinstance(address, PtrAdd) and isinstance(address.offset, Const):
-        address, at = address.pointer, int(address.offset.value)
+        at = int(address.offset.value)
+        address = address.pointer
     if not isinstance(address, Address) or address.object not in ctx.objects:
         return 1
     return math.gcd(ctx.objects[address.object].align, at) if at else ctx.objects[address.object].align

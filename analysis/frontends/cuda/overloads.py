@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from prelaunch.analysis.frontends.cuda import names, records, templates, typenames
@@ -38,7 +39,7 @@ class Choice:
 
 
 def choose(
-    ctx: Context, candidates: list[Candidate], args: list[Lowered], targs: tuple[TemplateArgument, ...],
+    ctx: Context, candidates: Sequence[Candidate], args: list[Lowered], targs: tuple[TemplateArgument, ...],
     exact: bool = False,
 ) -> Choice | None:  # fmt: skip
     """The overload a call with ``args`` takes; None when none fits (or none exactly, with ``exact``)."""

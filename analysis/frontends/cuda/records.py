@@ -12,17 +12,17 @@ from tree_sitter import Node
 from prelaunch.analysis.frontends.cuda import evaluate, names, templates, typenames
 from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, RecordDecl
-from prelaunch.analysis.frontends.cuda.scope import Scope, TypeName
+from prelaunch.analysis.frontends.cuda.scope import Binding, Scope, TypeName
 from prelaunch.analysis.frontends.cuda.types import (
     CType,
     Field,
     Record,
-    Scalar,
     TemplateArgument,
     alignof,
     arithmetic,
     sizeof,
 )  # fmt: skip
+from prelaunch.analysis.kernel import Scalar
 
 _KINDS = {"struct_specifier": "struct", "class_specifier": "class", "union_specifier": "union"}
 
@@ -65,9 +65,9 @@ def instance(
 
 def _choose(
     ctx: Context, decls: list[RecordDecl], primary: RecordDecl, args: tuple[TemplateArgument, ...]
-) -> tuple[RecordDecl, dict[str, object] | None]:
+) -> tuple[RecordDecl, dict[str, Binding] | None]:
     """The specialisation that fits ``args`` with the fewest parameters left open, else the primary template."""
-    best: tuple[int, RecordDecl, dict[str, object]] | None = None
+    best: tuple[int, RecordDecl, dict[str, Binding]] | None = None
     for decl in decls:
         if not decl.specialisation:
             continue

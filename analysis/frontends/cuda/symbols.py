@@ -343,7 +343,9 @@ def template_function(ctx: Context, node: Node) -> Lowered:
             scope = Scope(names.namespace_scope(decl.qualified))
             with names.inside(ctx, decl.file, scope):
                 templates.bind(ctx, decl.template, args, scope)
-                return globals.variable(ctx, decl, span, None, args)
+                value = globals.variable(ctx, decl, span, None, args)
+            if value is not None:
+                return value
     found = by_name(ctx, ctx.text(name), name)
     if found is not None:
         return with_arguments(ctx, found, listed)

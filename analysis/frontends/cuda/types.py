@@ -414,10 +414,10 @@ def _vectors() -> dict[str, Record]:
             align = of.size if count in (1, 3) else min(of.size * count, 16)
             table[f"{name}{count}"] = _vector(f"{name}{count}", of, count, align)
     for name in ("long4", "ulong4", "longlong4", "ulonglong4", "double4"):
-        of = table[name].fields[0].type
-        assert isinstance(of, Scalar)
+        element = table[name].fields[0].type
+        assert isinstance(element, Scalar)
         table[name + "_16a"] = table[name]
-        table[name + "_32a"] = _vector(name + "_32a", of, 4, 32)
+        table[name + "_32a"] = _vector(name + "_32a", element, 4, 32)
     table["dim3"] = _vector("dim3", U32, 3, 4)
     for names, of in ((("half2", "__half2"), F16), (("__nv_bfloat162", "nv_bfloat162"), BF16)):
         table[names[0]] = table[names[1]] = _vector(names[0], of, 2, 4)
