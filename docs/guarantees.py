@@ -7,6 +7,7 @@ Every row is reviewed when this runs (``tests/constructs.toml``); ``tests/test_d
 
 from __future__ import annotations
 
+import re
 import tempfile
 import tomllib
 from collections.abc import Iterator
@@ -57,8 +58,8 @@ def _outcome(result: Review) -> tuple[str, str]:
 
 def rule_rows() -> Iterator[tuple[str, str, str]]:
     for rule in rules():
-        limits = " ".join(page(rule.id).sections["Limits"].split())
-        yield f"`{rule.id}`", rule.severity, limits
+        items = re.split(r"^- ", page(rule.id).sections["Limits"], flags=re.MULTILINE)
+        yield f"`{rule.id}`", rule.severity, "<br>".join(" ".join(item.split()) for item in items if item.strip())
 
 
 def limit_rows() -> Iterator[tuple[str, str, str]]:
