@@ -118,7 +118,7 @@ def _depth_zero(view: bytes, position: int) -> bool:
 
 
 def lone_macros(view: bytes, known: Known) -> Iterator[Edit]:
-    """A line that is only ``PRAGMA_UNROLL`` or ``BEGIN_NAMESPACE``."""
+    """A line that is only ``PRAGMA_UNROLL`` or ``BEGIN_NAMESPACE``. Pragmas by name change no result of a program."""
     for match in re.finditer(rb"^[ \t]*(%s)[ \t]*;?[ \t]*$" % _CAPS, view, re.MULTILINE):
         before = view[max(0, match.start() - 4000) : match.start()].rstrip()[-1:]
         after = _NEXT.search(view, match.end())
@@ -128,7 +128,8 @@ def lone_macros(view: bytes, known: Known) -> Iterator[Edit]:
             continue
         body = known.body(match.group(1))
         scope = body is not None and re.fullmatch(r'(?:extern\s*"C"|(?:inline\s+)?namespace\s[\w:\s]*|[{}\s])*', body)
-        yield Edit(match.start(1), match.end(1), why="" if scope else f"unknown macro {match.group(1).decode()}")
+        harmless = scope or b"UNROLL" in match.group(1) or b"PRAGMA" in match.group(1)
+        yield Edit(match.start(1), match.end(1), why="" if harmless else f"unknown macro {match.group(1).decode()}")
 
 
 def test_macros(view: bytes, known: Known) -> Iterator[Edit]:
