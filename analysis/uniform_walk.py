@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from prelaunch.analysis.check import cases_of
 from prelaunch.analysis.kernel import (
     Assign,
@@ -44,51 +42,21 @@ from prelaunch.analysis.levels import (
     constant,
     evaluate,
     join,
-    raised,
 )
 from prelaunch.analysis.uniform_effects import Written, exchanged
-
-Env = dict[Key, Value]
-ALL = ""
-"""Key that is present once all local objects have level thread; contents only ever grow apart, so it stays true."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cause:
-    """A construct that decides which threads execute a statement: ``stmt`` is an If, a Loop, or a jump that some take
-    past the statement; ``level`` how far apart the decision is, ``why`` what makes it differ."""
-
-    stmt: Stmt
-    level: Level
-    why: Why | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Control:
-    """Decisions above a statement that are not the grid's, outermost first; those of exited threads do not count."""
-
-    causes: tuple[Cause, ...] = ()
-
-    @property
-    def level(self) -> Level:
-        return max((cause.level for cause in self.causes), default=Level.GRID)
-
-    def worst(self) -> Cause | None:
-        """The outermost of the most divergent causes."""
-        return next((cause for cause in self.causes if cause.level == self.level), None)
-
-
-@dataclass(slots=True)
-class _Frame:
-    """A construct being walked. ``jumps``: by which some threads have already left for its end."""
-
-    stmt: Stmt
-    level: Level = Level.GRID
-    why: Why | None = None
-    label: int | None = None
-    jumps: list[Cause] = field(default_factory=list)
-    arrivals: list[Env] = field(default_factory=list)
-    breaks: list[Env] = field(default_factory=list)
+from prelaunch.analysis.uniform_env import (
+    ALL,
+    Cause,
+    Control,
+    Env,
+    Frame,
+    meet,
+    merge,
+    raise_levels,
+    renamed,
+    shape,
+    widened,
+)
 
 
 class UniformityWalk:
@@ -118,7 +86,7 @@ class UniformityWalk:
         self.controls: dict[int, Control] = {}
         self.worst: Env = {}
         self.assumed: set[str] = set()
-        self.frames: list[_Frame] = []
+        self.frames: list[Frame] = []
         self.current: Control | None = None
 
     def round(self) -> bool:
@@ -145,11 +113,11 @@ class UniformityWalk:
             self.current = Control(tuple(cause for cause in causes if cause.level > Level.GRID))
         return self.current
 
-    def enter(self, frame: _Frame) -> None:
+    def enter(self, frame: Frame) -> None:
         self.frames.append(frame)
         self.current = None
 
-    def leave_frame(self) -> _Frame:
+    def leave_frame(self) -> Frame:
         self.current = None
         return self.frames.pop()
 
@@ -176,12 +144,12 @@ class UniformityWalk:
         return current
 
     def scope(self, stmt: Stmt, label: int, stmts: tuple[Stmt, ...], env: Env) -> Env | None:
-        frame = _Frame(stmt, label=label)
+        frame = Frame(stmt, label=label)
         self.controls[id(stmt)] = self.control()
         self.enter(frame)
         end = self.sequence(stmts, env)
         self.leave_frame()
-        return _meet(end, frame)
+        return meet(end, frame)
 
     def stmt(self, stmt: Stmt, env: Env) -> Env | None:
         if isinstance(stmt, Block):
@@ -210,13 +178,13 @@ class UniformityWalk:
         if cond.const is not None:
             return self.block(stmt.then if cond.const else stmt.orelse, env)
         why = Why("branch", stmt.cond.span, cond.why)
-        self.enter(_Frame(stmt, cond.level, why))
+        self.enter(Frame(stmt, cond.level, why))
         then = self.block(stmt.then, dict(env))
         orelse = self.block(stmt.orelse, env)
         frame = self.leave_frame()
         if then is None or orelse is None:
             return then if orelse is None else orelse
-        return _merge(then, orelse, cond.level, frame.why)
+        return merge(then, orelse, cond.level, frame.why)
 
     def loop(self, stmt: Loop, env: Env) -> Env | None:
         self.controls[id(stmt)] = self.control()
@@ -224,9 +192,9 @@ class UniformityWalk:
         head = self.heads.setdefault(stmt.label, {})
         for key in keys:
             if key in head:
-                env[key] = _widened(join(env[key], head[key]) if key in env else head[key])
+                env[key] = widened(join(env[key], head[key]) if key in env else head[key])
         known = self.exits.get(id(stmt))
-        frame = _Frame(stmt, *((known.level, known.why) if known else (Level.GRID, None)), stmt.label)
+        frame = Frame(stmt, *((known.level, known.why) if known else (Level.GRID, None)), stmt.label)
         self.enter(frame)
         leaving: Env | None = None
         current: Env | None = env
@@ -234,7 +202,7 @@ class UniformityWalk:
             current, leaving = self.test(stmt, current)
         if current is not None:
             current = self.block(stmt.body, current)
-        current = _meet(current, frame)
+        current = meet(current, frame)
         frame.jumps.clear()
         self.current = None
         if current is not None:
@@ -244,10 +212,10 @@ class UniformityWalk:
         self.back(head, keys, current)
         self.leave_frame()
         for other in frame.breaks:
-            leaving = other if leaving is None else _merge(leaving, other, Level.GRID, None)
+            leaving = other if leaving is None else merge(leaving, other, Level.GRID, None)
         cause = self.exits.get(id(stmt))
         if leaving is not None and cause is not None:
-            _raise(leaving, keys, cause)
+            raise_levels(leaving, keys, cause)
         return leaving
 
     def test(self, stmt: Loop, env: Env | None) -> tuple[Env | None, Env | None]:
@@ -273,8 +241,8 @@ class UniformityWalk:
             if env is None or key not in env:
                 continue
             old = head.get(key)
-            new = env[key] if old is None else _widened(join(old, env[key]))
-            if old is None or _shape(old) != _shape(new):
+            new = env[key] if old is None else widened(join(old, env[key]))
+            if old is None or shape(old) != shape(new):
                 self.changed = True
                 head[key] = new
 
@@ -316,7 +284,7 @@ class UniformityWalk:
             if isinstance(frame.stmt, Loop) and not (target and isinstance(stmt, Continue)):
                 self.leave(frame.stmt, level, why)
                 if not target:
-                    _raise(env, self.keys(frame.stmt), self.exits[id(frame.stmt)])
+                    raise_levels(env, self.keys(frame.stmt), self.exits[id(frame.stmt)])
             if target:
                 if isinstance(stmt, Break) and isinstance(frame.stmt, Loop):
                     frame.breaks.append(env)
@@ -333,7 +301,7 @@ class UniformityWalk:
             case Assign(var=var):
                 value = found[0]
                 cause = Why(var.name, stmt.span, value.why) if var.name and value.level > Level.GRID else value.why
-                self.set(env, var.id, _renamed(value, cause))
+                self.set(env, var.id, renamed(value, cause))
             case Load():
                 for var in stmt.vars:
                     self.set(env, var.id, self.loaded(stmt, found[0], control, env))
@@ -418,43 +386,3 @@ _RESULTS = {
 
 def _integral(kind: object) -> bool:
     return isinstance(kind, Scalar) and kind.is_integer
-
-
-def _shape(value: Value) -> tuple[object, ...]:
-    return value.level, value.low, value.high, value.zeros, value.lane
-
-
-def _renamed(value: Value, why: Why | None) -> Value:
-    """A fresh value: its identity is that of an assignment."""
-    return Value(value.level, why, value.low, value.high, value.zeros, value.lane, value.lanes)
-
-
-def _widened(value: Value) -> Value:
-    """Ranges do not survive a loop's back edge unless nothing changed."""
-    if value.low is None or value.const is not None:
-        return value
-    return Value(value.level, value.why, None, None, value.zeros, value.lane)
-
-
-def _merge(a: Env, b: Env, level: Level, why: Why | None) -> Env:
-    for key, value in b.items():
-        mine = a.get(key)
-        if mine is not value:
-            a[key] = raised(value, level, why) if mine is None else join(mine, value, level, why)
-    return a
-
-
-def _meet(end: Env | None, frame: _Frame) -> Env | None:
-    """Join of the fall-through and the jumps to the end of ``frame``'s construct."""
-    cause = max(frame.jumps, key=lambda c: c.level, default=None)
-    for env in frame.arrivals:
-        level, why = (cause.level, cause.why) if cause is not None else (Level.GRID, None)
-        end = env if end is None else _merge(end, env, level, why)
-    frame.arrivals.clear()
-    return end
-
-
-def _raise(env: Env, keys: tuple[Key, ...], cause: Cause) -> None:
-    for key in keys:
-        if key in env:
-            env[key] = raised(env[key], cause.level, cause.why)

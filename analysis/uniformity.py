@@ -31,7 +31,8 @@ from prelaunch.analysis.levels import (
     Value,
     Why,
 )
-from prelaunch.analysis.uniform_walk import Cause, Control, UniformityWalk
+from prelaunch.analysis.uniform_env import Cause, Control
+from prelaunch.analysis.uniform_walk import UniformityWalk
 
 __all__ = ["Cause", "Control", "Level", "Uniformity", "Value", "Why", "uniformity"]
 
