@@ -87,7 +87,7 @@ def knows(name: str, qualifier: str) -> bool:
 
 def reserved(name: str) -> bool:
     """Names a project's own function never replaces."""
-    return name.startswith(("__", "atomic")) or name in _MAKE
+    return name.startswith(("__", "atomic"))
 
 
 def unevaluated(ctx: Context, name: str, listed: Node, span: Span) -> Lowered | None:
@@ -438,7 +438,7 @@ def _bit_cast(ctx: Context, args: list[Lowered], targs: tuple[TemplateArgument, 
 
 _EXTRA: dict[str, Callable[[Context, list[Lowered], tuple[TemplateArgument, ...], Span], Lowered]] = {
     "min": _min_max("min"), "max": _min_max("max"), "swap": _swap, "move": _same, "forward": _same, "launder": _same,
-    "bit_cast": _bit_cast, "as_const": _same,
+    "bit_cast": _bit_cast, "__float_to_tf32": _same, "as_const": _same,
 }  # fmt: skip
 
 _KINDS: dict[str, Handler] = {

@@ -15,6 +15,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     VECTORS,
     VOID,
     CType,
+    Group,
     Handle,
     Ptr,
     Record,
@@ -26,7 +27,7 @@ from prelaunch.analysis.source import Span
 
 _TEXTURE = re.compile(r"^(tex(1D|2D|3D|Cubemap|2Dgather|1DLayered|2DLayered)\w*|surf\w+|surface\w+)$")
 _BARRIER = Handle("cuda::barrier", 8, 8)
-_PIPELINE = Handle("cuda::pipeline", 8, 8)
+_PIPELINE = Group("pipeline")
 
 
 def library_type(name: str, args: tuple[TemplateArgument, ...] | None) -> CType | None:
@@ -66,7 +67,7 @@ def free_call(
     if name == "aligned_size_t" and args:
         return operators.convert(ctx, args[-1], U64, span)
     if name == "make_pipeline":
-        return Val(Handle("cuda::pipeline", 8, 8))
+        return Val(_PIPELINE)
     if name == "pipeline_consumer_wait_prior":
         pending = Const(int(targs[0]), U32, span=span) if targs and isinstance(targs[0], int) else None
         ctx.emit(Async("wait", pending=pending, span=span))
@@ -138,8 +139,6 @@ def _random(ctx: Context, name: str, args: list[Lowered], span: Span) -> Lowered
 
 def _copy(ctx: Context, args: list[Lowered], span: Span) -> Lowered | None:
     """``cuda::memcpy_async([group,] dst, src, size, barrier or pipeline)``."""
-    from prelaunch.analysis.frontends.cuda.types import Group
-
     rest = args[1:] if isinstance(args[0].type, Group) else args
     if len(rest) < 3:
         return None
@@ -165,7 +164,7 @@ def method(
         return libatomic.method(ctx, place, name, args, span)
     if _is(kind, _BARRIER) and isinstance(place, Mem):
         return _barrier(ctx, place, name, args, span)
-    if _is(kind, _PIPELINE):
+    if kind == _PIPELINE:
         op = {"producer_commit": "commit"}.get(name, f"pipeline.{name}")
         ctx.emit(Async(op, span=span))
         return Val(VOID)

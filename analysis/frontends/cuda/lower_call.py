@@ -191,7 +191,7 @@ def _method(ctx: Context, target: Node, listed: Node, span: Span) -> Lowered:
     name = ctx.text(field)
     place = symbols.object_of(ctx, target, base)
     args = templates.arguments(ctx, given) if given is not None else ()
-    if isinstance(place.type, Group):
+    if isinstance(place.type, Group) and place.type.kind != "pipeline":
         return groups.method(ctx, place, name, arguments(ctx, listed), args, span)
     mark = ctx.mark()
     values = arguments(ctx, listed)

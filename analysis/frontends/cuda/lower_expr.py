@@ -534,8 +534,10 @@ def _list(ctx: Context, node: Node) -> Lowered:
 
 
 def _unsupported(reason: str) -> Callable[[Context, Node], Lowered]:
+    """Device-side allocation: none of the kernel's objects; the pointer is unknown."""
+
     def handler(ctx: Context, node: Node) -> Lowered:
-        return ctx.unknown(reason, ctx.span(node), Ptr(VOID), touches=("value", "memory"))
+        return ctx.unknown(reason, ctx.span(node), Ptr(VOID))
 
     return handler
 
@@ -605,8 +607,8 @@ def _handlers() -> dict[str, Callable[[Context, Node], Lowered]]:
         "lambda_expression": lambdas.closure,
         "fold_expression": lambdas.fold,
         "gnu_asm_expression": asm.lower_asm,
-        "new_expression": _unsupported("new not modelled"),
-        "delete_expression": _unsupported("delete not modelled"),
+        "new_expression": _unsupported("new on the device"),
+        "delete_expression": _unsupported("delete on the device"),
         "requires_expression": _true,
     }
 

@@ -79,6 +79,13 @@ _NOTHING = frozenset(
 )
 
 
+_EFFECTS = frozenset({
+    "call", "bra", "brx", "ret", "exit", "trap", "bar", "barrier", "cp", "mbarrier", "wgmma", "tcgen05", "tensormap",
+    "multimem", "fence", "membar", "clusterlaunchcontrol",
+})  # fmt: skip
+"""Instructions that synchronise, branch or reach memory without an address operand."""
+
+
 def type_of(word: str) -> Scalar | None:
     return _TYPES.get(word)
 
@@ -101,7 +108,7 @@ def unknown(program: Program, parts: list[str], args: list[str]) -> None:
     of = last_type(parts) or U32
     targets = [t for t in (program.target(a, of) for a in vector(args[0])) if t is not None] if args else []
     reason = f"PTX {'.'.join(parts)} not modelled"
-    pure = parts[0] in ("cvt", "lop3", "bfe", "bfi", "prmt", "shf", "dp4a", "createpolicy", "fns", "isspacep", "mapa")
+    pure = parts[0] not in _EFFECTS and not any("[" in a for a in args)
     program.ctx.opaque(reason, program.span, ("value",) if pure else ("value", "memory", "control"), tuple(targets))
 
 

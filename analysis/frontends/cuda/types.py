@@ -419,6 +419,9 @@ def _vectors() -> dict[str, Record]:
         table[name + "_16a"] = table[name]
         table[name + "_32a"] = _vector(name + "_32a", element, 4, 32)
     table["dim3"] = _vector("dim3", U32, 3, 4)
+    for name, labels in (("cudaExtent", ("width", "height", "depth")), ("cudaPos", ("x", "y", "z"))):
+        fields = tuple(Field(label, U64, i * 8) for i, label in enumerate(labels))
+        table[name] = Record(name, "struct", fields, 24, 8, vector=True, qualified=name)
     for names, of in ((("half2", "__half2"), F16), (("__nv_bfloat162", "nv_bfloat162"), BF16)):
         table[names[0]] = table[names[1]] = _vector(names[0], of, 2, 4)
     return table
