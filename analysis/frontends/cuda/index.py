@@ -304,6 +304,12 @@ def _innermost(node: Node) -> Node | None:
     return None
 
 
+_AROUND_FUNCTION = frozenset({
+    "pointer_declarator", "reference_declarator", "operator_cast", "init_declarator", "abstract_pointer_declarator",
+    "abstract_reference_declarator",
+})  # fmt: skip
+
+
 def _function_declarator(node: Node) -> Node | None:
     """The ``function_declarator`` that makes ``node`` declare a function; None for pointers to functions."""
     current: Node | None = node
@@ -313,7 +319,7 @@ def _function_declarator(node: Node) -> Node | None:
             if inner is not None and inner.type == "parenthesized_declarator":
                 return None
             return current
-        if current.type not in ("pointer_declarator", "reference_declarator", "operator_cast", "init_declarator"):
+        if current.type not in _AROUND_FUNCTION:
             return None
         if current.type == "init_declarator":
             current = current.child_by_field_name("declarator")
