@@ -99,7 +99,7 @@ def _conflict(a: Event, b: Event) -> bool:
         return False
     atomic = all(e.mode == "atomic" or e.order == "relaxed" for e in (a, b))
     overlap = a.offset < b.offset + b.size and b.offset < a.offset + a.size
-    return overlap and not atomic and "read" != a.mode + b.mode and not (a.mode == b.mode == "read")
+    return overlap and not atomic and a.mode + b.mode != "read" and not (a.mode == b.mode == "read")
 
 
 def _hazard(a: Event, b: Event) -> str:

@@ -54,7 +54,8 @@ def report_stuck_warp(m: Machine, sync: Synchroniser, arrivals: list[Arrival]) -
         shown = ", ".join(f"{mask:#010x}" for mask in sorted(masks))
         message = f"lanes of warp {warp} wait for each other with different masks: {shown}"
     else:
-        arrived = int(np.bitwise_or.reduce(m.bit[index(first.lanes)]))
+        like = [a for a in arrivals if a.operation == first.operation and int(a.mask[0]) == int(first.mask[0])]
+        arrived = int(np.bitwise_or.reduce(np.concatenate([m.bit[index(a.lanes)] for a in like])))
         wanted = int(first.mask[0]) & int(sync.live_bits[warp]) & ~arrived
         lanes = [i for i in range(32) if wanted >> i & 1]
         message = f"the mask {int(first.mask[0]):#010x} names lanes {ranges(lanes)} of warp {warp}, which never arrive"
