@@ -2,14 +2,17 @@
 
 Guarantees: outcomes come in the order of the jobs, whatever the number of workers; a job that dies, runs out of
 memory, outlives its time or raises costs only its own outcome. Time and memory are crash guards: what they end is
-``Failed``, and must not be cached or taken for a verdict.
+``Failed``, and must not be cached or taken for a verdict. Time is the processor's, so that a busy machine decides
+nothing; the clock on the wall is a guard against jobs that wait for ever.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -48,15 +51,21 @@ def run_jobs(
     *,
     workers: int,
     seconds: Callable[[Item], float],
+    patience: float = 15.0,
     on_outcome: Callable[[int], None] | None = None,
 ) -> list[Done[Result] | Failed]:
     """``work(state, item)`` for every item. ``workers`` 0 runs in this process, without guards.
 
+    ``seconds(item)`` of processor time are given to a job, and ``patience`` times as many on the clock.
     Workers inherit ``state`` where processes fork; elsewhere each calls ``rebuild`` once, which must be picklable, as
     must be items and results.
     """
     outcomes: list[Done[Result] | Failed] = []
-    source = _here(work, items, state) if workers == 0 else _pooled(work, items, state, rebuild, workers, seconds)
+    source = (
+        _pooled(work, [(item, seconds(item)) for item in items], state, rebuild, workers, patience)
+        if workers
+        else _here(work, items, state)
+    )
     for outcome in source:
         outcomes.append(outcome)
         if on_outcome:
@@ -83,11 +92,11 @@ def _here(
 
 def _pooled(
     work: Callable[[State, Item], Result],
-    items: Sequence[Item],
+    items: Sequence[tuple[Item, float]],
     state: State,
     rebuild: Callable[[], State],
     workers: int,
-    seconds: Callable[[Item], float],
+    patience: float,
 ) -> Iterator[Done[Result] | Failed]:
     from pebble import ProcessExpired, ProcessPool
 
@@ -96,15 +105,15 @@ def _pooled(
     start = (lambda: state) if forks else rebuild
     count = max(1, min(workers, len(items)))
     with ProcessPool(max_workers=count, context=context, initializer=_begin, initargs=(start, MEMORY_BYTES)) as pool:
-        futures = [pool.schedule(_call, args=(work, item), timeout=seconds(item)) for item in items]
+        futures = [pool.schedule(_call, args=(work, item, limit), timeout=limit * patience) for item, limit in items]
         try:
-            for item, future in zip(items, futures, strict=True):
+            for (_, limit), future in zip(items, futures, strict=True):
                 try:
                     yield future.result()
                 except FutureTimeout:
-                    yield Failed(f"guard: stopped after {seconds(item):.0f} s")
+                    yield Failed(f"guard: stopped after {limit * patience:.0f} s")
                 except ProcessExpired as error:
-                    yield Failed(f"guard: the worker died ({_death(error.exitcode)})")
+                    yield Failed(_death(error.exitcode, limit))
                 except Exception as error:
                     yield Failed(describe(error))
         finally:
@@ -122,8 +131,9 @@ def _begin(start: Callable[[], Any], memory: int) -> None:
     _state = start()
 
 
-def _call(work: Callable[[Any, Item], Result], item: Item) -> Done[Result] | Failed:
+def _call(work: Callable[[Any, Item], Result], item: Item, seconds: float) -> Done[Result] | Failed:
     """Errors become text here, where their traceback is, so that nothing unpicklable travels."""
+    _give_time(seconds)
     try:
         return Done(work(_state, item))
     except Exception as error:
@@ -140,12 +150,24 @@ def describe(error: BaseException) -> str:
     return f"internal error: {type(error).__name__}{place}" + (f": {first}" if first else "")
 
 
-def _death(code: int | None) -> str:
-    if code is not None and code < 0:
-        import signal
+def _give_time(seconds: float) -> None:
+    """Lets this worker use so much more processor time; the system ends it when it uses more."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
 
-        try:
-            return signal.Signals(-code).name
-        except ValueError:
-            return f"signal {-code}"
-    return f"exit status {code}"
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        limit = math.ceil(usage.ru_utime + usage.ru_stime + seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def _death(code: int | None, seconds: float) -> str:
+    """Why a worker is gone, from its exit status: negative for a signal."""
+    if code is None or code >= 0:
+        return f"guard: the worker died (exit status {code})"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    if name == "SIGXCPU":
+        return f"guard: more than {seconds:.0f} s of processor time"
+    return f"guard: the worker died ({name})"

@@ -100,7 +100,8 @@ def distinct(
         kernel = _lower(state.project, declaration, instance, gaps)
         if kernel is None:
             continue
-        text = serial.canonical(serial.dump(replace(kernel, template_args=())))
+        alone = len(group.instances) == 1
+        text = "" if alone else serial.canonical(serial.dump(replace(kernel, template_args=())))
         _, launches, labels = found.setdefault(text, (kernel, [], []))
         launches.extend(launch for launch in instance.launches if launch not in launches)
         labels.append(kernel.label)

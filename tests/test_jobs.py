@@ -9,7 +9,7 @@ import pytest
 
 from prelaunch.analysis.jobs import Done, Failed, describe, run_jobs
 
-DIE, HANG, GREEDY, RAISE, DEEP = range(-5, 0)
+DIE, HANG, BUSY, GREEDY, RAISE, DEEP = range(-6, 0)
 
 
 def work(offset: int, item: int) -> int:
@@ -17,6 +17,8 @@ def work(offset: int, item: int) -> int:
         os._exit(7)
     if item == HANG:
         time.sleep(60)
+    while item == BUSY:
+        offset += 1
     if item == GREEDY:
         return len(bytearray(8 << 30))
     if item == RAISE:
@@ -32,7 +34,9 @@ def rebuild() -> int:
 
 
 def run(items: list[int], workers: int) -> list[Done[int] | Failed]:
-    return run_jobs(work, items, 100, rebuild, workers=workers, seconds=lambda item: 1.5)
+    return run_jobs(
+        work, items, 100, rebuild, workers=workers, seconds=lambda item: 0.2 if item == HANG else 1, patience=15
+    )
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
@@ -41,16 +45,17 @@ def test_outcomes_are_in_order(workers: int) -> None:
 
 
 def test_a_dead_job_costs_only_itself() -> None:
-    outcomes = run([1, DIE, 2, HANG, GREEDY, 3, RAISE, DEEP, 4], 2)
+    outcomes = run([1, DIE, 2, HANG, BUSY, GREEDY, 3, RAISE, DEEP, 4], 2)
     assert [o.value for o in outcomes if isinstance(o, Done)] == [101, 102, 103, 104]
     reasons = [o.reason for o in outcomes if isinstance(o, Failed)]
-    assert reasons[:3] == [
+    assert reasons[:4] == [
         "guard: the worker died (exit status 7)",
-        "guard: stopped after 2 s",
+        "guard: stopped after 3 s",
+        "guard: more than 1 s of processor time",
         "guard: out of memory",
     ]
-    assert reasons[3] == "internal error: ValueError in test_jobs.py:work: bad"
-    assert reasons[4].startswith("internal error: RecursionError in test_jobs.py:work")
+    assert reasons[4] == "internal error: ValueError in test_jobs.py:work: bad"
+    assert reasons[5].startswith("internal error: RecursionError in test_jobs.py:work")
 
 
 def test_reasons_name_no_folder() -> None:
