@@ -31,10 +31,9 @@ from prelaunch.analysis.frontends.cuda.project import FunctionDecl, Project, loa
 from prelaunch.analysis.kernel import Kernel, Opaque, Pointer, Scalar, walk
 from prelaunch.analysis.trace import Argument, LaunchConfig, Trace
 
-MAX_EVENTS = 100_000
+TRIES = ((40, 2, 60_000), (9, 1, 200_000))  # integer parameters, blocks, events; the second when the first is too long
 MAX_STEPS = 200_000
 INTERPRETER_STEPS = 20_000_000
-SMALL = 40  # value of integer parameters of kernels whose launch is not known
 BATCH = 40
 
 
@@ -77,7 +76,9 @@ def generated(count: int, seed: int) -> Iterator[Case]:
 
 def kernels_of(root: Path, each_file_alone: bool = False) -> Iterator[Case]:
     """Every kernel instance of a checkout, with the launch found for it if its numbers are known."""
-    projects = [load_project(root, [p]) for p in sorted(root.rglob("*.cu"))] if each_file_alone else [load_project(root)]
+    projects = (
+        [load_project(root, [p]) for p in sorted(root.rglob("*.cu"))] if each_file_alone else [load_project(root)]
+    )
     for project in projects:
         yield from _paired(project)
 
@@ -97,13 +98,13 @@ def _paired(project: Project) -> Iterator[Case]:
             if config is None:
                 block = next((b for launch in instance.launches if (b := launch.known_block()) is not None), None)
                 config = LaunchConfig((2, 1, 1), block or (64, 1, 1), 4096)
-            yield Case(label, project, decl, instance.template_args, _small(config))
+            yield Case(label, project, decl, instance.template_args, config)
 
 
-def _small(config: LaunchConfig) -> LaunchConfig:
-    """The launch with at most two blocks."""
+def _small(config: LaunchConfig, blocks: int) -> LaunchConfig:
+    """The launch with at most ``blocks`` blocks."""
     x, y, z = config.grid
-    grid = (2, 1, 1) if x > 1 else (1, min(y, 2), 1) if y > 1 else (1, 1, min(z, 2))
+    grid = (min(x, blocks), 1, 1) if x > 1 else (1, min(y, blocks), 1) if y > 1 else (1, 1, min(z, blocks))
     return LaunchConfig(grid, config.block, config.dynamic_smem, cooperative=config.cooperative)
 
 
@@ -193,22 +194,28 @@ def _one(case: Case, program: witness_ptx.Program, tally: Tally) -> None:
     if opaque is not None:
         tally.skip(case.label, f"lowering: {_general(opaque.reason)}")
         return
-    config = case.config or LaunchConfig()
-    arguments = case.arguments
-    if arguments is None:
-        arguments = interpret.default_arguments(kernel, config, n=SMALL)
-    try:
-        compiled = interpret.prepare(kernel)
-        first = interpret.run(compiled, config, arguments, max_steps=INTERPRETER_STEPS, max_events=MAX_EVENTS)
-    except (ValueError, KeyError) as error:
-        tally.skip(case.label, f"interpreter: {_general(str(error))}")
-        return
-    if first.status != "done":
-        tally.skip(case.label, f"interpreter: {first.status}: {_general(first.reason)}")
-        return
-    second = witness_ptx.run(program, case.decl, config, arguments, kernel, MAX_STEPS, MAX_EVENTS)
-    if second.status != "done":
-        tally.skip(case.label, f"PTX: {second.status}: {_general(second.reason)}")
+    compiled = interpret.prepare(kernel)
+    reason = ""
+    for n, blocks, max_events in TRIES:
+        config = _small(case.config or LaunchConfig(), blocks)
+        arguments = case.arguments or interpret.default_arguments(kernel, config, n=n)
+        try:
+            first = interpret.run(compiled, config, arguments, max_steps=INTERPRETER_STEPS, max_events=max_events)
+        except (ValueError, KeyError) as error:
+            tally.skip(case.label, f"interpreter: {_general(str(error))}")
+            return
+        reason = f"interpreter: {first.status}: {_general(first.reason)}"
+        if first.status == "steps":
+            continue
+        if first.status == "done":
+            second = witness_ptx.run(
+                program, case.decl, config, arguments, kernel, MAX_STEPS, max_events + max_events // 2
+            )
+            reason = f"PTX: {second.status}: {_general(second.reason)}"
+            if second.status == "done":
+                break
+    else:
+        tally.skip(case.label, reason)
         return
     tally.compared += 1
     tally.events += len(first.events)
@@ -219,7 +226,7 @@ def _one(case: Case, program: witness_ptx.Program, tally: Tally) -> None:
         return
     for schedule in interpret.SCHEDULES[1:]:
         other = interpret.run(
-            compiled, config, arguments, schedule=schedule, max_steps=INTERPRETER_STEPS, max_events=MAX_EVENTS
+            compiled, config, arguments, schedule=schedule, max_steps=INTERPRETER_STEPS, max_events=max_events
         )
         if other.status != "done" or differ(other, first, kernel, anchor) or differ(first, other, kernel, anchor):
             tally.order_dependent += 1

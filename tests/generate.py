@@ -119,10 +119,18 @@ class _Generator:
         b = self.integer(scope, depth - 1)
         return self.rng.choice(
             [
-                f"min((int)({a}), (int)({b}))", f"max((unsigned)({a}), (unsigned)({b}))", f"__popc({a})",
-                f"__clz((int)({a}))", f"__brev({a})", f"__ffs((int)({a}))", f"abs((int)({a}) >> 1)",
-                f"__umulhi({a}, {b})", f"__mulhi((int)({a}), (int)({b}))", f"__byte_perm({a}, {b}, 0x5140)",
-                f"__popcll({a})", f"__funnelshift_l({a}, {b}, 5)",
+                f"min((int)({a}), (int)({b}))",
+                f"max((unsigned)({a}), (unsigned)({b}))",
+                f"__popc({a})",
+                f"__clz((int)({a}))",
+                f"__brev({a})",
+                f"__ffs((int)({a}))",
+                f"abs((int)({a}) >> 1)",
+                f"__umulhi({a}, {b})",
+                f"__mulhi((int)({a}), (int)({b}))",
+                f"__byte_perm({a}, {b}, 0x5140)",
+                f"__popcll({a})",
+                f"__funnelshift_l({a}, {b}, 5)",
             ]  # fmt: skip
         )
 

@@ -111,7 +111,7 @@ class Accessor:
             if number == -2:
                 parts += self._foreign_local(m, f, some, far, chosen)
                 continue
-            if number < 0 or self._is_wild(m, memory.regions[number], far):
+            if number < 0 or memory.is_wild(memory.regions[number], int(far[0])):
                 self._report_wild(m, f, some, far)
                 continue
             region = memory.regions[number]
@@ -123,11 +123,6 @@ class Accessor:
                 self.last = region
                 parts += self._checked(m, f, region, some[inside], offsets[inside], chosen[inside])
         return parts
-
-    @staticmethod
-    def _is_wild(m: Any, region: Region, addresses: Array) -> bool:
-        """Addresses of another space than the object's: null, or made from no pointer."""
-        return space_of(int(addresses[0])) != region.space
 
     def _report_wild(self, m: Any, f: Any, lanes: Array, addresses: Array) -> None:
         low = int(addresses.min())
@@ -177,9 +172,7 @@ class Accessor:
         if region.recorded:
             place = self.place(m, f)
             phase = m.phase[lanes]
-            m.record.access(
-                self.mode, region.name, offsets, self.size, lanes, phase, place, self.order, self.scope
-            )
+            m.record.access(self.mode, region.name, offsets, self.size, lanes, phase, place, self.order, self.scope)
 
     # --- moving words ---
 

@@ -138,9 +138,7 @@ class Nvrtc:
             for name in unit["names"]:
                 self.library.nvrtcAddNameExpression(program, name.encode())
             options = [o.encode() for o in job["options"]]
-            status = self.library.nvrtcCompileProgram(
-                program, len(options), (ctypes.c_char_p * len(options))(*options)
-            )
+            status = self.library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
             if status != 0:
                 return {"log": self._text(program, "ProgramLog"), "version": self.version}
             return self._result(program, unit)

@@ -287,9 +287,7 @@ def _barrier_end(
         waits = action != "arrive"
         if not waits:
             m.push(f, pc + 1, at)
-        arrival = Arrival(
-            identity, m.lane_ids[at], expected, here, (f.serial, pc), resume if waits else None, values
-        )
+        arrival = Arrival(identity, m.lane_ids[at], expected, here, (f.serial, pc), resume if waits else None, values)
         m.arrive(arrival)
 
     return meet

@@ -112,9 +112,7 @@ def _buffers(memory: Memory, launch: Launch) -> dict[str, Region]:
     return found
 
 
-def _parameters(
-    entry: Function, launch: Launch, buffers: Mapping[str, Region]
-) -> list[tuple[Variable, bytes]]:
+def _parameters(entry: Function, launch: Launch, buffers: Mapping[str, Region]) -> list[tuple[Variable, bytes]]:
     data = [bytearray(p.size) for p in entry.params]
     for leaf in launch.leaves:
         if leaf.formal >= len(data) or leaf.offset + leaf.size > len(data[leaf.formal]):

@@ -61,6 +61,7 @@ class Memory:
     def __init__(self) -> None:
         self.regions: list[Region] = []
         self.bases = np.zeros(0, np.uint64)
+        self.ends = np.zeros(0, np.uint64)
         self._next = {"shared": SHARED_BASE, "const": CONST_BASE, "global": GLOBAL_BASE}
 
     def add(self, name: str, space: str, size: int, initial: bytes = b"", recorded: bool = True) -> Region:
@@ -77,6 +78,7 @@ class Memory:
         self.regions.append(region)
         self.regions.sort(key=lambda r: r.base)
         self.bases = np.array([r.base for r in self.regions], np.uint64)
+        self.ends = np.array([r.base + r.size for r in self.regions], np.uint64)
         return region
 
     def clear_shared(self) -> None:
@@ -90,11 +92,17 @@ class Memory:
         index = np.searchsorted(self.bases, addresses, "right").astype(np.int64) - 1
         if not len(self.regions):
             return index
-        # an address just below an object belongs to it rather than to the far end of the one before
         above = np.minimum(index + 1, len(self.regions) - 1)
-        distance = self.bases[above] - addresses  # wraps when the address is not below
-        near = (above > index) & (distance < np.uint64(SHARED_GAP // 2))
-        return np.where(near, above, index)
+        end = self.ends[np.maximum(index, 0)]
+        after = np.where(addresses < end, np.uint64(0), addresses - end)
+        after = np.where(index < 0, ~np.uint64(0), after)
+        before = self.bases[above] - addresses
+        return np.where((above > index) & (before < after), above, index)
+
+    def is_wild(self, region: Region, address: int) -> bool:
+        """Whether an address is too far from its nearest object to come from a pointer to it."""
+        gap = SHARED_GAP if region.space == "shared" else GLOBAL_GAP
+        return not region.base - gap // 2 <= address < region.base + gap
 
 
 def space_of(address: int) -> str:

@@ -164,7 +164,7 @@ _TOKEN = re.compile(
   | (?P<float>0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}(?![0-9a-fA-F]))
   | (?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|[0-9]+(?:\.[0-9]+)?U?)
   | (?P<name>[A-Za-z_$%][A-Za-z0-9_$]*(?:::[A-Za-z0-9_]+)?)
-  | (?P<directive>\.[A-Za-z_][A-Za-z0-9_]*(?:::[A-Za-z0-9_:]+)?)
+  | (?P<directive>\.[A-Za-z0-9_]+(?:::[A-Za-z0-9_:]+)?)
   | (?P<punct>[][(){}<>,;:=+\-*|!@.])
     """,
     re.VERBOSE | re.DOTALL,

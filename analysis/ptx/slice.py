@@ -419,7 +419,9 @@ def _allowed(directive: Directive, data: bytes, keep: Iterable[tuple[int, int]])
 
 def _directive_text(text: bytes) -> bytes:
     """A kept directive; a ``#`` that begins one of its continued lines is blanked."""
-    return re.sub(rb"(?<=[\r\n])([ \t\f\v]*)(?:#|%:)", lambda m: m.group(1) + b" " * (len(m.group()) - len(m.group(1))), text)
+    return re.sub(
+        rb"(?<=[\r\n])([ \t\f\v]*)(?:#|%:)", lambda m: m.group(1) + b" " * (len(m.group()) - len(m.group(1))), text
+    )
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
