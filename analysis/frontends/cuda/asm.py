@@ -92,11 +92,28 @@ class Program:
         if special is not None:
             kind = U64 if special in ("clock64", "globaltimer") else U32
             return Special(special, kind, span=self.span)
+        lanes = self.lane_mask(text)
+        if lanes is not None:
+            return lanes
         immediate = self.immediate(text, of)
         if immediate is not None:
             return immediate
         scalar = of if isinstance(of, Scalar) else U64
         return self.ctx.unknown(f"PTX operand {text[:30]}", self.span, scalar).expr
+
+    def lane_mask(self, text: str) -> Expr | None:
+        """``%lanemask_lt`` and kin."""
+        which = text.removeprefix("%").removeprefix("lanemask_")
+        if "lanemask_" not in text or which not in ("lt", "le", "eq", "ge", "gt"):
+            return None
+        one = Const(1, U32, span=self.span)
+        own = constants.binary("shl", one, Special("laneid", span=self.span), U32, self.span)
+        below = constants.binary("sub", own, one, U32, self.span)
+        if which in ("le", "gt"):
+            below = constants.binary("or", below, own, U32, self.span)
+        if which == "eq":
+            return own
+        return below if which in ("lt", "le") else constants.unary("not", below, U32, self.span)
 
     def immediate(self, text: str, of: Type) -> Const | None:
         kind = of if isinstance(of, Scalar) else U64

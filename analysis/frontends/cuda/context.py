@@ -22,8 +22,11 @@ from prelaunch.analysis.kernel import (
     Address,
     Assign,
     Block,
+    Call,
     Const,
     Expr,
+    If,
+    Loop,
     Object,
     Opaque,
     Pointer,
@@ -53,7 +56,7 @@ class Limits:
     nodes: int = 20_000
     depth: int = 200
     inline: int = 40
-    recursion: int = 8
+    recursion: int = 2
     restarts: int = 4
 
 
@@ -198,6 +201,8 @@ class Context:
 
     def emit(self, stmt: Stmt) -> None:
         if self.stopped:
+            if isinstance(stmt, Block | Call | If | Loop):  # holds what came before the end of the budget
+                self.out.append(stmt)
             return
         self.count += 1
         if self.count > self.limits.nodes:

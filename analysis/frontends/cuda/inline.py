@@ -20,7 +20,7 @@ from prelaunch.analysis.frontends.cuda import (
     templates,
     typenames,
 )  # fmt: skip
-from prelaunch.analysis.frontends.cuda.context import Context, Frame, as_block
+from prelaunch.analysis.frontends.cuda.context import EVERYTHING, Context, Frame, as_block
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
 from prelaunch.analysis.frontends.cuda.scope import (
     Binding,
@@ -45,7 +45,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     scalar,
     spell,
 )  # fmt: skip
-from prelaunch.analysis.kernel import Call, Return, Stmt
+from prelaunch.analysis.kernel import F32, Call, Return, Stmt
 from prelaunch.analysis.source import Span
 
 
@@ -54,14 +54,18 @@ def inline(
     args: list[Lowered], span: Span,
 ) -> Lowered:  # fmt: skip
     """The call of ``decl`` as a ``Call`` statement; gives its result (a place when it returns a reference)."""
-    refused = _refuse(ctx, decl)
-    if refused is not None:
-        return ctx.unknown(refused, span, touches=("value", "memory", "control"))
+    instance = _instance(bindings, record)
     if not decl.confidence.startswith("clean") and not ctx.repaired:
         ctx.repaired = decl.confidence
     outer = record.scope if record is not None and record.scope is not None else names.namespace_scope(decl.qualified)
     scope = Scope(outer, dict(bindings), this)
-    frame = Frame(decl.name, ctx.label(), None, scope=scope, decl=decl, instance=_instance(bindings, record))
+    refused = _refuse(ctx, decl, instance)
+    if refused is not None:
+        with names.inside(ctx, decl.file, scope):
+            ctype = return_type(ctx, decl) or F32
+        result = ctype.to if isinstance(ctype, Ref) else ctype
+        return ctx.unknown(refused, span, result, touches=EVERYTHING)
+    frame = Frame(decl.name, ctx.label(), None, scope=scope, decl=decl, instance=instance)
     with entered(ctx, decl, scope, frame, span):
         if record is not None:
             _bind_class_parameters(ctx, decl, record, scope)
@@ -90,15 +94,13 @@ def _held(ctx: Context, value: Lowered, span: Span) -> Lowered:
     return replace(value, address=ctx.frozen(value.address, span)) if isinstance(value, Mem) else value
 
 
-def _refuse(ctx: Context, decl: FunctionDecl) -> str | None:
+def _refuse(ctx: Context, decl: FunctionDecl, instance: tuple[str, ...]) -> str | None:
     if decl.body is None:
         return f"call of {decl.qualified}: no definition found"
     if len(ctx.frames) >= ctx.limits.inline:
         return f"calls nest deeper than {ctx.limits.inline}"
-    same = sum(1 for f in ctx.frames if f.decl is decl)
-    limit = ctx.limits.inline if ctx.unevaluated else ctx.limits.recursion
-    templated = decl.template is not None
-    if same >= (limit if not templated else ctx.limits.inline):
+    same = sum(1 for f in ctx.frames if f.decl is decl and f.instance == instance)
+    if same >= (ctx.limits.inline if ctx.unevaluated else ctx.limits.recursion):
         return f"recursion of {decl.qualified}"
     return None
 

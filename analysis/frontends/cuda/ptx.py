@@ -215,6 +215,16 @@ def _single(program: Program, parts: list[str], args: list[str]) -> bool:
     return True
 
 
+def _find(program: Program, parts: list[str], args: list[str]) -> bool:
+    """``bfind.u32``: the highest set bit, all ones when there is none."""
+    if last_type(parts) != U32 or len(parts) != 2 or len(args) != 2:
+        return False
+    zeros = Pure("clz", (program.read(args[1], U32),), I32, span=program.span)
+    found = binary("sub", Const(31, I32, span=program.span), zeros, I32, program.span)
+    program.write(args[0], cast(found, U32, program.span))
+    return True
+
+
 def _convert(program: Program, parts: list[str], args: list[str]) -> bool:
     kinds = [_TYPES[p] for p in parts if p in _TYPES]
     if len(kinds) != 2 or len(args) != 2 or any(p in ("f16x2", "bf16x2") for p in parts) or "sat" in parts:
@@ -553,6 +563,7 @@ def _exit(program: Program, parts: list[str], args: list[str]) -> bool:
 _HANDLERS: dict[str, Callable[[Program, list[str], list[str]], bool]] = {
     "mov": _move, **dict.fromkeys(("min", "max", *_BINARY), _arithmetic), "mul": _multiply, "mad": _multiply,
     "fma": _multiply, "shl": _shift, "shr": _shift, **dict.fromkeys(("neg", "not", *_FUNCTIONS), _single),
+    "bfind": _find,
     "cvt": _convert, "cvta": _cvta, "setp": _setp, "selp": _selp, "ld": _load, "ldu": _load, "st": _store,
     "atom": _atomic, "red": _atomic, "cp": _copy_async, "mbarrier": _mbarrier, "bar": _barrier, "barrier": _barrier,
     "membar": _fence, "fence": _fence, "shfl": _shuffle, "activemask": _collective, "elect": _collective,
