@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,14 +45,18 @@ def _lines(file: str, name: str, mark: str) -> set[int]:
 
 
 def _run(
-    file: str, name: str, config: LaunchConfig, schedule: Schedule = SCHEDULES[0], **arguments: Any
+    file: str,
+    name: str,
+    config: LaunchConfig,
+    schedule: Schedule = SCHEDULES[0],
+    arguments: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> tuple[Trace, Kernel]:
     """Arrays become buffers, numbers values."""
     kernel = _kernel(file, name)
     given = {
         k: Argument(data=v.tobytes()) if isinstance(v, np.ndarray) else Argument(value=v)
-        for k, v in arguments.items()
-        if v is not None
+        for k, v in {**(arguments or {}), **more}.items()
     }
     return run(kernel, config, given, schedule=schedule), kernel
 
@@ -116,32 +120,32 @@ def test_schedules_tell_a_racy_sum_from_a_right_one() -> None:
 def test_memory(schedule: Schedule) -> None:
     """Structs, unions, vectors, local arrays, constants, dynamic shared memory against Python."""
     pairs = np.array([(i / 2, i * 3) for i in range(8)], dtype=[("a", "f4"), ("b", "i4")])
-    trace, _ = _run("memory", "structs", _one_block(32), schedule, **{"in": pairs, "out": np.zeros_like(pairs), "n": 6})
+    trace, _ = _run("memory", "structs", _one_block(32), schedule, {"in": pairs, "out": np.zeros_like(pairs), "n": 6})
     _clean(trace)
     want = [(float(i), i * 4) for i in range(6)] + [(0.0, 0)] * 2
     assert np.frombuffer(trace.memory["out"], pairs.dtype).tolist() == want
 
     floats = np.array([1.5, -2.0, 0.0, 1e30], np.float32)
-    trace, _ = _run("memory", "unions", _one_block(4), schedule, **{"in": floats, "out": np.zeros(4, np.uint32)})
+    trace, _ = _run("memory", "unions", _one_block(4), schedule, {"in": floats, "out": np.zeros(4, np.uint32)})
     _clean(trace)
     bits = floats.view(np.uint32)
     assert _result(trace, kind=np.uint32) == [(int(b) + (int(b) >> 24)) % 2**32 for b in bits]
 
     quads = np.arange(32, dtype=np.float32)
-    trace, _ = _run("memory", "vectors", _one_block(8), schedule, **{"in": quads, "out": np.zeros(32, np.float32)})
+    trace, _ = _run("memory", "vectors", _one_block(8), schedule, {"in": quads, "out": np.zeros(32, np.float32)})
     _clean(trace)
     assert _result(trace, kind=np.float32) == quads.reshape(8, 4)[:, [3, 1, 2, 0]].ravel().tolist()
 
-    trace, _ = _run("memory", "local_arrays", _one_block(32), schedule, **{"in": X, "out": np.zeros(32, np.int32)})
+    trace, _ = _run("memory", "local_arrays", _one_block(32), schedule, {"in": X, "out": np.zeros(32, np.int32)})
     _clean(trace)
     assert _result(trace) == [int(X[t + t % 8] + X[t + 7 - t % 8]) for t in range(32)]
 
-    trace, _ = _run("memory", "constants", _one_block(8), schedule, **{"in": X, "out": ZEROS})
+    trace, _ = _run("memory", "constants", _one_block(8), schedule, {"in": X, "out": ZEROS})
     _clean(trace)
     assert _result(trace) == [int(X[t]) * 10 ** (t % 4) for t in range(8)]
 
     config = LaunchConfig((1, 1, 1), (32, 1, 1), dynamic_smem=400)
-    trace, _ = _run("memory", "dynamic_shared", config, schedule, **{"in": X, "out": np.zeros(100, np.int32), "n": 100})
+    trace, _ = _run("memory", "dynamic_shared", config, schedule, {"in": X, "out": np.zeros(100, np.int32), "n": 100})
     _clean(trace)
     assert _result(trace) == X[:100][::-1].tolist()
 
@@ -160,7 +164,7 @@ def test_wrong_accesses_are_reported_where_they_are(name: str, kind: str, mark: 
     data = np.arange(16, dtype=np.int32)
     threads = 48 if name == "uninitialised" else 16
     out = np.zeros(64 if name == "uninitialised" else 16, np.int32)
-    trace, _ = _run("memory", name, _one_block(threads), **{"in": data, "out": out})
+    trace, _ = _run("memory", name, _one_block(threads), arguments={"in": data, "out": out})
     problems = [p for p in trace.problems if p.kind == kind]
     assert [p.kind for p in trace.problems if p.kind != "out-of-bounds" or name != "misaligned"] == [kind]
     (problem,) = problems
@@ -178,13 +182,15 @@ def test_null_pointer() -> None:
 
 
 def test_a_guarded_division_is_no_division_by_zero() -> None:
-    trace, _ = _run("memory", "division", _one_block(4), **{"in": np.array([0, 3, -7, 1], np.int32), "out": ZEROS})
+    trace, _ = _run(
+        "memory", "division", _one_block(4), arguments={"in": np.array([0, 3, -7, 1], np.int32), "out": ZEROS}
+    )
     _clean(trace)
     assert _result(trace)[:4] == [-1, 33, -14, 100]
 
 
 def test_a_failed_assertion_ends_the_execution() -> None:
-    trace, _ = _run("memory", "asserted", _one_block(8), **{"in": np.arange(8, dtype=np.int32), "out": ZEROS})
+    trace, _ = _run("memory", "asserted", _one_block(8), arguments={"in": np.arange(8, dtype=np.int32), "out": ZEROS})
     (problem,) = trace.problems
     assert (problem.kind, trace.status) == ("assertion", "stopped")
     assert {t for _, t in problem.threads} == {5, 6, 7}
@@ -225,10 +231,10 @@ def _pick(x: int) -> int:
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=IDS)
 def test_divergent_control(schedule: Schedule) -> None:
     data = np.random.default_rng(3).integers(0, 25, 64).astype(np.int32)
-    trace, _ = _run("control", "loops", _one_block(64), schedule, **{"in": data, "out": np.zeros(64, np.int32)})
+    trace, _ = _run("control", "loops", _one_block(64), schedule, {"in": data, "out": np.zeros(64, np.int32)})
     _clean(trace)
     assert _result(trace) == [_loops(t, int(data[t])) for t in range(64)]
-    trace, _ = _run("control", "calls", _one_block(64), schedule, **{"in": data, "out": np.zeros(64, np.int32)})
+    trace, _ = _run("control", "calls", _one_block(64), schedule, {"in": data, "out": np.zeros(64, np.int32)})
     _clean(trace)
     assert _result(trace) == [_pick(int(data[t]) + t) for t in range(64)]
 
@@ -237,7 +243,7 @@ def test_divergent_control(schedule: Schedule) -> None:
 def test_barriers_and_exchanges(schedule: Schedule) -> None:
     data = np.random.default_rng(5).integers(0, 16, 64).astype(np.int32)
     out = np.zeros(64, np.int32)
-    trace, kernel = _run("control", "barriers_in_uniform_loops", _one_block(64), schedule, **{"in": data, "out": out})
+    trace, kernel = _run("control", "barriers_in_uniform_loops", _one_block(64), schedule, {"in": data, "out": out})
     _clean(trace)
     assert find_races(trace, kernel) == ()
     s = data.tolist()
@@ -247,15 +253,15 @@ def test_barriers_and_exchanges(schedule: Schedule) -> None:
     assert _result(trace) == s[::-1]
     assert max(e.phase for e in trace.events) == 7
 
-    trace, _ = _run("control", "reducing_barriers", _one_block(64), schedule, **{"in": data, "out": out})
+    trace, _ = _run("control", "reducing_barriers", _one_block(64), schedule, {"in": data, "out": out})
     _clean(trace)
     assert _result(trace) == [2 + int(3 in data)] * 64
 
-    trace, _ = _run("control", "half_warps", _one_block(64), schedule, **{"in": data, "out": out})
+    trace, _ = _run("control", "half_warps", _one_block(64), schedule, {"in": data, "out": out})
     _clean(trace)
     assert _result(trace) == [int(data[t ^ 1] if t % 32 < 16 else data[t // 32 * 32 + 16]) for t in range(64)]
 
-    trace, _ = _run("control", "votes", _one_block(64), schedule, **{"in": data, "out": out.view(np.uint32)})
+    trace, _ = _run("control", "votes", _one_block(64), schedule, {"in": data, "out": out.view(np.uint32)})
     _clean(trace)
     want = []
     for t in range(64):
@@ -297,13 +303,13 @@ def test_barriers_that_meet_wrongly(schedule: Schedule) -> None:
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=IDS)
 def test_wrong_masks(schedule: Schedule) -> None:
     out = np.zeros(32, np.int32)
-    trace, _ = _run("control", "missing_lanes", _one_block(32), schedule, **{"in": X, "out": out})
+    trace, _ = _run("control", "missing_lanes", _one_block(32), schedule, {"in": X, "out": out})
     problem = _only(trace, "bad-mask")
     assert "names lanes 16-31 of warp 0, which never arrive" in problem.message
     assert {s.line for s in problem.spans} == _lines("control", "missing_lanes", "missing")
     assert trace.status == "done"
 
-    trace, _ = _run("control", "not_in_mask", _one_block(32), schedule, **{"in": X, "out": out})
+    trace, _ = _run("control", "not_in_mask", _one_block(32), schedule, {"in": X, "out": out})
     own = [p for p in trace.problems if "does not name it" in p.message]
     assert {s.line for p in own for s in p.spans} == _lines("control", "not_in_mask", "own")
     assert {t for p in own for _, t in p.threads} == set(range(16, 32))
@@ -383,5 +389,5 @@ def test_launches_no_device_accepts(config: LaunchConfig) -> None:
 
 def test_memory_is_bounded() -> None:
     config = LaunchConfig((1, 1, 1), (32, 1, 1), dynamic_smem=1 << 34)
-    trace, _ = _run("memory", "dynamic_shared", config, **{"in": X, "out": ZEROS, "n": 4})
+    trace, _ = _run("memory", "dynamic_shared", config, arguments={"in": X, "out": ZEROS, "n": 4})
     assert (trace.status, trace.reason) == ("stopped", "needs more than 1024 MiB of memory")

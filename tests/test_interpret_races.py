@@ -83,7 +83,7 @@ def _oracle(trace: Trace) -> set[tuple[object, object, str]]:
             joint = set().union(*(before[j] | {j} for j in meetings[event.value]))
             for j in meetings[event.value]:
                 before[j] = joint
-    found = set()
+    found: set[tuple[object, object, str]] = set()
     for j, b in enumerate(trace.events):
         for i, a in enumerate(trace.events[:j]):
             if _conflict(a, b) and i not in before[j]:

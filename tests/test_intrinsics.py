@@ -261,10 +261,11 @@ def _nearest(exact: Fraction, kind: np.dtype[Any], mode: str) -> float:
 @pytest.mark.parametrize("op", ["add", "mul", "fma", "div"])
 def test_named_rounding_in_single_precision(op: str, mode: str) -> None:
     random_ = random.Random(f"{SEED} {op} {mode}")
-    exact: Callable[..., Fraction] = {
+    operations: dict[str, Callable[..., Fraction]] = {
         "add": lambda a, b: a + b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
         "fma": lambda a, b, c: a * b + c,
-    }[op]  # fmt: skip
+    }  # fmt: skip
+    exact = operations[op]
     name = op if mode == "rn" else f"{op}_{mode}"
     checked = 0
     for _ in range(200):

@@ -122,8 +122,8 @@ class _Search:
         """Accesses to one cell that may conflict, as matrices of groups of equal size, one row per group.
 
         A cell is a unit of an object (the greatest common divisor of offsets and sizes), of one block where memory is
-        shared, of one phase where barriers of the whole block separate phases. Of accesses that differ only in when they
-        happened (same thread, epoch, place) the first and the last stand for all.
+        shared, of one phase where barriers of the whole block separate phases. Of accesses that differ only in when
+        they happened (same thread, epoch, place) the first and the last stand for all.
         """
         owner = np.where(self.shared, self.block, -1)
         phase = np.where(self.shared & self.whole[self.block], self.phase, -1)
