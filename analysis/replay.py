@@ -49,6 +49,7 @@ class Run:
     problems: tuple[Problem, ...]
     ended: str = ""
     cut: bool = False
+    steps: int = 0
 
     @property
     def allowed(self) -> bool:
@@ -117,7 +118,9 @@ class Replay:
                 planned = next(self._plan, None) if self._left > 0 else None
                 if planned is None:
                     return
-                self._runs.append(self._run(*planned))
+                trial, block, steps = planned
+                self._runs.append(self._run(trial, block, min(steps, self._left)))
+                self._left -= self._runs[-1].steps + RUN_COST
             yield self._runs[index]
             index += 1
 
@@ -140,13 +143,11 @@ class Replay:
     def _run(self, trial: Trial, block: int, steps: int) -> Run:
         if self._program is None:
             self._program = prepare(self.facts.kernel)
-        limit = min(steps, self._left)
         trace = run(
-            self._program, trial.config, trial.arguments, max_steps=limit, record=False, blocks=(block,), least=LEAST
+            self._program, trial.config, trial.arguments, max_steps=steps, record=False, blocks=(block,), least=LEAST
         )
-        self._left -= trace.steps + RUN_COST
         ended = "" if trace.status == "done" else trace.reason
-        return Run(trial, trace.problems, ended, trace.status == "steps")
+        return Run(trial, trace.problems, ended, trace.status == "steps", trace.steps)
 
     def find(self, kinds: tuple[ProblemKind, ...], match: Callable[[Problem], bool]) -> Observation | None:
         """The first observation whose problem matches, of the first of ``kinds`` that shows.
@@ -164,7 +165,18 @@ class Replay:
             patience -= bool(settled)
             if settled and (settled[0] == 0 or patience <= 0):
                 break
-        return next((seen[0] for seen in found if _shown(seen)), None)
+        for kind, seen in zip(kinds, found, strict=True):
+            if _shown(seen):
+                return self._in_first_block(seen[0], kind, match)
+        return None
+
+    def _in_first_block(self, seen: Observation, kind: ProblemKind, match: Callable[[Problem], bool]) -> Observation:
+        """The same problem in block 0 of the same launch, where it shows there too: the plainer witness."""
+        if all(block == 0 for block, _ in seen.problem.threads):
+            return seen
+        again = self._run(seen.run.trial, 0, QUICK_STEPS)
+        problem = next((p for p in again.problems if p.kind == kind and match(p)), None)
+        return Observation(again, problem) if problem is not None and again.allowed else seen
 
     def summary(self) -> str:
         """What was tried, for verdicts that nothing decided."""
