@@ -98,8 +98,9 @@ class Synchroniser:
         return bool(self.wide or self.late or self.warps.waits or any(s.waits for s in self.barriers.values()))
 
     def wide_waiting(self) -> bool:
-        """Every live thread is at a grid or cluster barrier."""
-        return bool(self.wide) and sum(count(w.lanes) for w in self.wide) == self.live
+        """Every live thread is at a grid barrier, or every one at a cluster barrier."""
+        scopes = {getattr(w.code.node, "scope", "") for w in self.wide}
+        return len(scopes) == 1 and sum(count(w.lanes) for w in self.wide) == self.live
 
     def resolve(self) -> bool:
         """Release what exits have completed; whether anything was."""
@@ -180,11 +181,11 @@ class Synchroniser:
         return False
 
     def _complete(self, state: BarrierState) -> bool:
-        arrived = state.bits & self.live_bits
-        whole = (arrived == self.live_bits) & (self.live_bits != 0)
+        """A warp is there when some of its lanes have arrived (they may have exited since) and no live one has not."""
+        missing = self.live_bits & ~state.bits
         if state.count is None:
-            return bool((arrived == self.live_bits).all()) and bool(whole.any())
-        return int(whole.sum()) * 32 >= state.count
+            return not missing.any()
+        return int(((missing == 0) & (state.bits != 0)).sum()) * 32 >= state.count
 
     def _release(self, state: BarrierState) -> None:
         m = self.m
