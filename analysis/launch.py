@@ -13,6 +13,9 @@ LaunchForm = Literal[
     "<<<>>>", "cudaLaunchKernel", "cudaLaunchKernelEx", "cudaLaunchCooperativeKernel", "cuLaunchKernel"
 ]
 
+UNREACHED = "no execution found in the code reaches this launch"
+"""Note of a launch in a branch that constants of the code rule out, or behind a return or an exit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:

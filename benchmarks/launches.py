@@ -14,6 +14,7 @@ import argparse
 import collections
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from prelaunch.analysis.frontends.cuda.project import Project, load_project
@@ -29,6 +30,13 @@ SITE = re.compile(
 )
 
 WORDS = re.compile(r"\b(of|written by|result of|parameter|object of type) \S+")
+
+MEASURES: dict[str, Callable[[Launch], bool]] = {
+    "block": lambda launch: launch.known_block() is not None,
+    "grid": lambda launch: launch.known_grid() is not None,
+    "shared memory": lambda launch: isinstance(launch.dynamic_smem, Const),
+    "error read": lambda launch: launch.checked,
+}
 
 
 def blank(match: re.Match[bytes]) -> bytes:
@@ -83,10 +91,8 @@ def report(path: Path, sample: int, sites: bool) -> bool:
     print(
         f"  {len(launches)} launches at {len(by_site)} places; parse {parsed - started:.1f} s, launches {done - parsed:.1f} s"
     )
-    print("  block        ", share({k: [x.known_block() is not None for x in v] for k, v in by_site.items()}))
-    print("  grid         ", share({k: [x.known_grid() is not None for x in v] for k, v in by_site.items()}))
-    print("  shared memory", share({k: [isinstance(x.dynamic_smem, Const) for x in v] for k, v in by_site.items()}))
-    print("  error read   ", share({k: [x.checked for x in v] for k, v in by_site.items()}))
+    for title, test in MEASURES.items():
+        print(f"  {title:13}", share({site: [test(launch) for launch in group] for site, group in by_site.items()}))
     reasons: collections.Counter[str] = collections.Counter()
     for group in by_site.values():
         if not any(x.known_block() for x in group):

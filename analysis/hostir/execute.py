@@ -68,7 +68,12 @@ def _pending_closures(machine: Machine, frame: Frame, state: State) -> None:
 
 def block(machine: Machine, frame: Frame, state: State, stmts: ir.Block) -> bool:
     """Executes statements in order; False when no execution reaches the end."""
-    return all(statement(machine, frame, state, stmt) for stmt in stmts.stmts)
+    alive = True
+    for stmt in stmts.stmts:
+        alive = statement(machine, frame, state, stmt) and alive
+        if not alive and not machine.exploring:
+            break
+    return alive
 
 
 def statement(machine: Machine, frame: Frame, state: State, stmt: ir.Stmt) -> bool:
@@ -148,6 +153,8 @@ def condition(machine: Machine, frame: Frame, state: State, expr: ir.Expr) -> Ex
 def _if(machine: Machine, frame: Frame, state: State, stmt: ir.If) -> bool:
     test = condition(machine, frame, state, stmt.cond)
     if isinstance(test, Const):
+        if machine.exploring:
+            block(machine, frame, state.copy(), stmt.orelse if test.value else stmt.then)
         return block(machine, frame, state, stmt.then if test.value else stmt.orelse)
     sides = []
     for branch, holds in ((stmt.then, True), (stmt.orelse, False)):
@@ -226,7 +233,7 @@ def _switch(machine: Machine, frame: Frame, state: State, stmt: ir.Switch) -> bo
     if isinstance(selector, Const):
         matching = [i for i, v in enumerate(labels) if isinstance(v, Const) and v.value == selector.value]
         if matching or all(isinstance(v, Const) for v in labels if v is not None):
-            entries = [matching[0] if matching else default]
+            entries = [*entries] if machine.exploring else [matching[0] if matching else default]
     outer, frame.breaks = frame.breaks, []
     ends: list[State] = []
     for entry in entries:
@@ -344,7 +351,7 @@ def _summarise(machine: Machine, frame: Frame, state: State, stmt: ir.Loop) -> b
     """Any number of trips: what the loop assigns is unknown before, during and after."""
     if stmt.kind == "while" and stmt.cond is not None:
         test = condition(machine, frame, state, stmt.cond)
-        if isinstance(test, Const) and not test.value:
+        if isinstance(test, Const) and not test.value and not machine.exploring:
             return True
     changed = assigned(machine, frame, state, stmt)
     before = state.copy()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
-from prelaunch.analysis.hostir import bindings, calls, execute, fold, linkage, reach
+from prelaunch.analysis.hostir import api, bindings, calls, evaluate, execute, fold, ir, linkage, reach
 from prelaunch.analysis.hostir.checks import Checks
 from prelaunch.analysis.hostir.machine import MAX_CONTEXTS, Exhausted, Frame, Machine, Seen
 from prelaunch.analysis.hostir.values import NUMBERS, Memory, Place, Record, State, Value, conditions, identity, number
@@ -31,8 +31,41 @@ def find_launches(project: Project) -> tuple[Launch, ...]:
     for function in graph.direct:
         if machine.host_function(function).span not in machine.executed:
             execute_root(machine, function)
+    _explore(machine, graph.direct)
     checks = Checks(project, reach.querying(project, machine.words))
     return _collect(machine, checks)
+
+
+def _explore(machine: Machine, functions: tuple[FunctionDecl, ...]) -> None:
+    """Launches nothing has reached so far: both sides of decided branches run; what is left is read as text."""
+    machine.exploring = True
+    for decl in functions:
+        function = machine.host_function(decl)
+        seen = {s.span for s in machine.seen}
+        if all(e.span in seen for e in _sites(function)):
+            continue
+        execute_root(machine, decl)
+        seen = {s.span for s in machine.seen}
+        machine.steps = 0
+        for site in _sites(function):
+            if site.span not in seen:
+                evaluate.value(machine, Frame(machine.frame_id(), function), State(), site)
+    machine.exploring = False
+
+
+def _sites(function: ir.HostFunction) -> list[ir.Expr]:
+    """Launches in a function's text, those in its lambdas included."""
+    found: list[ir.Expr] = []
+    bodies = [function.body]
+    while bodies:
+        for stmt in ir.walk(bodies.pop()):
+            for expr in ir.expressions(stmt):
+                for item in ir.walk_expr(expr):
+                    if isinstance(item, ir.Launch) or (isinstance(item, ir.Call) and item.name in api.LAUNCHES):
+                        found.append(item)
+                    elif isinstance(item, ir.Lambda):
+                        bodies.append(item.function.body)
+    return found
 
 
 def execute_root(machine: Machine, decl: FunctionDecl) -> None:
@@ -124,7 +157,7 @@ def _launch(machine: Machine, checks: Checks, seen: Seen) -> Launch:
     args = tuple(_argument(a) for a in seen.args)
     if kernel is not None and not args and kernel.parameters:
         args = (None,) * len(kernel.parameters)
-    notes = (*notes, *_reasons(machine, grid, block, seen))
+    notes = (*seen.notes, *notes, *_reasons(machine, grid, block, seen))
     return Launch(
         kernel.qualified if kernel is not None else seen.kernel.name,
         seen.kernel.template_args,

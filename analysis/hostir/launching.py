@@ -19,6 +19,7 @@ from prelaunch.analysis.hostir.values import (
     number,
 )
 from prelaunch.analysis.kernel import I32, U32, U64, Const, Expr
+from prelaunch.analysis.launch import UNREACHED
 from prelaunch.analysis.source import Span
 
 
@@ -63,7 +64,8 @@ def record(machine: Machine, frame: Frame, state: State, seen: Seen) -> None:
     wanted = ", ".join(seen.kernel.template_args)
     found = [(k, v) for k, v in state.attributes.items() if k[0] == name and (k[1] == wanted or not k[1] or not wanted)]
     attributes = tuple(("max_dynamic_smem", amount, span) for _, (amount, span) in found[-1:])
-    machine.seen.append(replace(seen, attributes=attributes + seen.attributes))
+    notes = (UNREACHED,) if machine.exploring else ()
+    machine.seen.append(replace(seen, attributes=attributes + seen.attributes, notes=notes))
 
 
 def launch_call(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prelaunch.analysis.facts import Facts, RepositoryFacts
-from prelaunch.analysis.finding import Finding, Judgement, Refuted, Related, Severity, Witness
+from prelaunch.analysis.finding import Finding, Judgement, Refuted, Related, Severity, Unknown, Witness
 from prelaunch.analysis.hostir.ranges import bounds
 from prelaunch.analysis.kernel import Const, Expr
-from prelaunch.analysis.launch import Launch
+from prelaunch.analysis.launch import UNREACHED, Launch
 from prelaunch.analysis.replay import launch_name, readable
 from prelaunch.analysis.rules._sites import related
 from prelaunch.analysis.source import Span
@@ -58,8 +58,8 @@ def origin(facts: RepositoryFacts, launch: Launch) -> str:
 
 
 def places(launch: Launch, what: str) -> tuple[Related, ...]:
-    """Declarations and calls that decide the launch, at most four lines besides its own."""
-    found = [(s, what) for s in launch.dims_span if s != launch.span]
+    """Calls that lead to the launch and, when ``what`` names them, the declarations of its dims; at most four lines."""
+    found = [(s, what) for s in launch.dims_span if s != launch.span and what]
     found += [(s, "called here") for s in reversed(launch.via)]
     return related(launch.span, found)
 
@@ -75,7 +75,12 @@ def refuted(
     fix: str,
     severity: Severity = "error",
 ) -> Judgement:
-    """The launch cannot start: its numbers are constants of the code, so no replay is needed to confirm them."""
+    """The launch cannot start: its numbers are constants of the code, so no replay is needed to confirm them.
+
+    Unknown for a launch that nothing reaches: the constants that rule it out may be what keeps it right.
+    """
+    if UNREACHED in launch.notes:
+        return Judgement(rule, label(launch), launch_name(launch), Unknown(f"{message}; {UNREACHED}"))
     finding = Finding(
         rule=rule,
         severity=severity,

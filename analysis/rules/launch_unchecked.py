@@ -30,12 +30,11 @@ def _finding(facts: RepositoryFacts, unread: list[Launch], total: int) -> Findin
     """One finding for the repository, at the first site."""
     first = unread[0]
     many = f"{len(unread)} of {total} launches" if len(unread) > 1 else f"the launch of {label(first)}"
-    verb = "are" if len(unread) > 1 else "is"
     return Finding(
         rule=RULE.id,
         severity="warning",
         evidence="proved",
-        message=f"errors of {many} {verb} never read: no query follows in {first.function}() or its callers",
+        message=f"errors of {many} are never read: no query follows in {first.function}() or its callers",
         span=first.span,
         kernel=label(first),
         key=text(facts, first.span),
