@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,12 @@ def pointer(kernel_buffers: dict[str, Type], name: str) -> Var:
 
 
 def go(
-    kernel: Kernel, threads: int, schedule: Schedule = SCHEDULES[0], blocks: int = 1, **data: np.ndarray[Any, Any]
+    kernel: Kernel,
+    threads: int,
+    schedule: Schedule = SCHEDULES[0],
+    blocks: int = 1,
+    data: Mapping[str, np.ndarray[Any, Any]] | None = None,
+    **more: np.ndarray[Any, Any],
 ) -> Trace:
-    arguments = {name: Argument(data=array.tobytes()) for name, array in data.items()}
+    arguments = {name: Argument(data=array.tobytes()) for name, array in {**(data or {}), **more}.items()}
     return run(kernel, LaunchConfig((blocks, 1, 1), (threads, 1, 1)), arguments, schedule=schedule)

@@ -45,7 +45,7 @@ SEED = 99
 
 def _evaluate(expr_of: Callable[..., Expr], types: Sequence[Scalar], result: Scalar, columns: Sequence[Any]) -> Any:
     """Run ``out[t] = expr(in0[t], in1[t], ...)`` over one block."""
-    buffers: dict[str, Type] = {f"in{i}": t for i, t in enumerate(types)} | {"out": result}
+    buffers: dict[str, Type] = {"out": result, **{f"in{i}": t for i, t in enumerate(types)}}
     loaded = [Var(i + 1, f"x{i}", t) for i, t in enumerate(types)]
     body: list[Stmt] = [
         Load((v,), at(pointer(buffers, f"in{i}"), T, v.type.size), v.type) for i, v in enumerate(loaded)
@@ -53,7 +53,7 @@ def _evaluate(expr_of: Callable[..., Expr], types: Sequence[Scalar], result: Sca
     body.append(Store(at(pointer(buffers, "out"), T, result.size), (expr_of(*loaded),), result))
     arrays = {f"in{i}": np.array(c, dtype=_stored(t)) for i, (c, t) in enumerate(zip(columns, types, strict=True))}
     out = np.zeros(len(columns[0]), _stored(result))
-    trace = go(kernel(body, buffers), len(columns[0]), **arrays, out=out)
+    trace = go(kernel(body, buffers), len(columns[0]), data=arrays, out=out)
     assert trace.status == "done"
     return np.frombuffer(trace.memory["out"], _stored(result))
 

@@ -116,7 +116,7 @@ def test_atomics_take_turns(op: AtomicOp, type: Scalar, cells: int) -> None:
         "b": np.array([random_.randrange(4) for _ in range(64)], kind),
     }
     start = [random_.randrange(4) for _ in range(cells)]
-    trace = go(kernel(body, buffers), 64, **columns, m=np.array(start, kind), old=np.zeros(64, kind))
+    trace = go(kernel(body, buffers), 64, data=columns, m=np.array(start, kind), old=np.zeros(64, kind))
     memory, olds = list(start), []
     for cell, x, y in zip(*(columns[n].tolist() for n in ("where", "a", "b")), strict=True):
         olds.append(memory[cell])
@@ -293,7 +293,7 @@ def test_pointers_survive_memory() -> None:
 def test_opaque_values_are_repeatable_and_named() -> None:
     buffers: dict[str, Type] = {"out": I32}
     v = Var(1, "", I32)
-    body = [
+    body: list[Stmt] = [
         Opaque("a closed library", defines=(v,), span=span(3)),
         Store(at(pointer(buffers, "out"), T, 4), (v,), I32),
     ]
