@@ -17,7 +17,8 @@ from prelaunch.analysis.kernel import Kernel, Pointer, Scalar
 from prelaunch.analysis.ptx.compile import Compiled, Reader, Unavailable, Unit, choose, compile_units
 from prelaunch.analysis.ptx.execute import DYNAMIC, MAX_EVENTS, MAX_STEPS, Launch, Leaf, execute, plain_name
 from prelaunch.analysis.ptx.libraries import toolchain
-from prelaunch.analysis.ptx.parse import Module, PtxError, parse
+from prelaunch.analysis.ptx.module import Module, PtxError
+from prelaunch.analysis.ptx.parse import parse
 from prelaunch.analysis.ptx.slice import NotSliced, SlicedSource, slice_kernel
 from prelaunch.analysis.trace import Argument, Event, LaunchConfig, Trace
 
@@ -31,7 +32,7 @@ ARCH = "compute_90"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A compiled kernel ready to run under any launch: ``entry`` is its PTX name; ``failure`` says why there is none."""
+    """A compiled kernel ready to run: ``entry`` is its PTX name; ``failure`` says why there is no module."""
 
     module: Module | None
     entry: str = ""

@@ -155,7 +155,7 @@ def _run_child(
             feeder.join()
             process.stdout.close()
     missing = [i for i in pending if i not in results]
-    if missing and len(missing) == len(pending) or current is not None:
+    if (missing and len(missing) == len(pending)) or current is not None:
         failed = current if current is not None else missing[0]
         results[failed] = Compiled(None, failure=_ending(process.returncode, unit_seconds))
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from prelaunch.analysis.ptx import access, floating, integer, parse, warp
-from prelaunch.analysis.ptx.machine import ALL, Arrival, BasicBlock, Code, Frame, Machine, Stop
+from prelaunch.analysis.ptx import floating, integer, memops, warp
+from prelaunch.analysis.ptx.machine import Arrival, BasicBlock, Code, Frame, Machine, Stop
 from prelaunch.analysis.ptx.memory import CODE_BASE
-from prelaunch.analysis.ptx.parse import Function, Imm, Instruction, Module, Not, Operand, Reg, Sym
+from prelaunch.analysis.ptx.module import Function, Imm, Instruction, Module, Not, Operand, Reg, Sym
 from prelaunch.analysis.ptx.values import Getter, Lanes, Step, Unsupported, getter, per_lane, setter
 
 End = Callable[[Machine, Frame, Lanes], None]
@@ -75,7 +75,7 @@ def _guarded_step(ins: Instruction) -> Step:
 
 def _plain_step(ins: Instruction) -> Step:
     try:
-        step = floating.build(ins) or access.build(ins) or integer.build(ins) or warp.build(ins)
+        step = floating.build(ins) or memops.build(ins) or integer.build(ins) or warp.build(ins)
     except (Unsupported, KeyError, IndexError, ValueError):
         step = None
     if step is not None:
@@ -297,6 +297,3 @@ def _reduced(reduce: str, values: Any) -> Any:
     if reduce == "popc":
         return np.uint32(np.count_nonzero(values))
     return np.bool_(values.all() if reduce == "and" else values.any())
-
-
-__all__ = ["ALL", "compile_function", "is_terminator", "parse", "terminator"]

@@ -13,7 +13,7 @@ import numpy as np
 from prelaunch.analysis.ptx.control import compile_function
 from prelaunch.analysis.ptx.machine import Code, Machine, Stop
 from prelaunch.analysis.ptx.memory import Memory, Region, TooLarge
-from prelaunch.analysis.ptx.parse import Function, Module, Variable
+from prelaunch.analysis.ptx.module import Function, Module, Variable
 from prelaunch.analysis.ptx.record import Recorder, TooManyEvents
 from prelaunch.analysis.ptx.values import Unsupported
 from prelaunch.analysis.trace import Argument, LaunchConfig, Trace

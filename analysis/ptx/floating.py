@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from prelaunch.analysis.ptx.parse import SIZES, Instruction
-from prelaunch.analysis.ptx.values import UNSIGNED, Getter, Step, Unsupported, dtype_of, getter, setter
+from prelaunch.analysis.ptx.module import SIZES, Instruction
+from prelaunch.analysis.ptx.values import Getter, Step, Unsupported, dtype_of, getter, setter
 
 Value = Any
 FLOATS = frozenset({"f16", "f32", "f64", "bf16", "f16x2", "bf16x2"})
@@ -189,13 +189,6 @@ def _testp(ins: Instruction, kind: str) -> Step:
     return lambda m, f, at: put(m, f, at, test(a(m, f, at)))
 
 
-def _half_compare(ins: Instruction, kind: str) -> Step:
-    """setp on packed halves: one predicate a half; on bfloat16: through float32."""
-    from prelaunch.analysis.ptx.integer import comparison  # the comparison table is shared
-
-    raise Unsupported(ins.opcode) if kind != "bf16" else Unsupported(f"{ins.opcode} {comparison('eq', 'f32')}")
-
-
 def build(ins: Instruction) -> Step | None:
     """The step of a float instruction or conversion; None when it is none."""
     name, kind = ins.parts[0], ins.parts[-1]
@@ -346,8 +339,3 @@ def _pack_halves(ins: Instruction, to: str) -> Step:
         return np.asarray(convert(value)).view(np.uint16).astype(np.uint32)
 
     return lambda m, f, at: put(m, f, at, (half(a(m, f, at)) << np.uint32(16)) | half(b(m, f, at)))
-
-
-def raw(value: Value) -> Value:
-    """The bits of a float value."""
-    return value.view(UNSIGNED[value.dtype.itemsize]) if value.dtype.kind == "f" else value

@@ -135,23 +135,18 @@ template <class T> struct is_floating_point : false_type {};
 template <> struct is_floating_point<float> : true_type {};
 template <> struct is_floating_point<double> : true_type {};
 template <class T> inline constexpr bool is_floating_point_v = is_floating_point<T>::value;
-template <class T> struct is_integral : integral_constant<bool, !is_floating_point<T>::value && __is_arithmetic(T)> {};
+template <class T> struct is_integral : false_type {};
+@INTEGERS@template <class T> inline constexpr bool is_integral_v = is_integral<T>::value;
 }
 #endif
 """
 
-_IS_INTEGRAL = (
-    "template <class T> struct is_integral : "
-    "integral_constant<bool, !is_floating_point<T>::value && __is_arithmetic(T)> {};\n"
-)
-_INTEGRALS = "template <class T> struct is_integral : false_type {};\n" + "".join(
-    f"template <> struct is_integral<{name}> : true_type {{}};\n"
-    for name in (
-        "bool", "char", "signed char", "unsigned char", "short", "unsigned short", "int", "unsigned int", "long",
-        "unsigned long", "long long", "unsigned long long",
-    )  # fmt: skip
-) + "template <class T> inline constexpr bool is_integral_v = is_integral<T>::value;\n"  # fmt: skip
-_STANDARD = _STANDARD.replace(_IS_INTEGRAL, _INTEGRALS)
+_INTEGER_TYPES = (
+    "bool", "char", "signed char", "unsigned char", "short", "unsigned short", "int", "unsigned int", "long",
+    "unsigned long", "long long", "unsigned long long",
+)  # fmt: skip
+_INTEGRAL = "".join(f"template <> struct is_integral<{t}> : true_type {{}};\n" for t in _INTEGER_TYPES)
+_STANDARD = _STANDARD.replace("@INTEGERS@", _INTEGRAL)
 
 PRELUDE = "".join((_INTEGERS, _LIMITS, _FLOATS, _MATH))
 """Text put before every unit: fixed-width integers, limits and constants."""

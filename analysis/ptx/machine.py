@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from prelaunch.analysis.ptx import parse
+from prelaunch.analysis.ptx import module
 from prelaunch.analysis.ptx.memory import CODE_BASE, LOCAL_BASE, LOCAL_GAP, MAX_LOCAL, UNSIGNED, Memory, Region
 from prelaunch.analysis.ptx.record import Recorder
+from prelaunch.analysis.ptx.special import special_register
 from prelaunch.analysis.ptx.values import Array, Lanes, Unsupported, register_dtype
 from prelaunch.analysis.trace import Dim3, LaunchConfig
 
@@ -38,7 +39,7 @@ class Stop(Exception):
 class Code:
     """A function ready to run: basic blocks by the number of their first instruction."""
 
-    function: parse.Function
+    function: module.Function
     blocks: dict[int, BasicBlock] = field(default_factory=dict)
 
 
@@ -68,13 +69,13 @@ class Frame:
         self.return_pc = return_pc
         self.serial = serial
         self.site = site
-        self.depth = 0 if parent is None else parent.depth + 1
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.regs = [np.zeros(lanes, register_dtype(kind)) for kind in code.function.registers]
         self.bases: dict[str, int] = {}
-        self.top = 0 if parent is None else parent.top
+        self.top: int = 0 if parent is None else parent.top
         self.children: dict[int, Frame] = {}
 
-    def reserve(self, variable: parse.Variable) -> None:
+    def reserve(self, variable: module.Variable) -> None:
         align = min(max(variable.align, 1), 256)
         start = -(-self.top // align) * align
         self.bases[variable.name] = start
@@ -122,7 +123,7 @@ class Machine:
 
     # --- blocks ---
 
-    def run_block(self, entry: Code, index: int, params: list[tuple[parse.Variable, bytes]]) -> None:
+    def run_block(self, entry: Code, index: int, params: list[tuple[module.Variable, bytes]]) -> None:
         """Runs block number ``index``. Raises ``Stop`` when it cannot go on."""
         gx, gy, _ = self.config.grid
         self.block_index = index
@@ -176,7 +177,8 @@ class Machine:
                 best = (key, group)
             if oldest is None or group.since < oldest.since:
                 oldest = group
-        assert best is not None and oldest is not None
+        assert best is not None
+        assert oldest is not None
         patience = SPIN_FAIRNESS if self.turn - self.spin_turn < SPIN_FAIRNESS else FAIRNESS
         chosen = oldest if self.turn - oldest.since > patience else best[1]
         del ready[(chosen.frame.serial, chosen.pc)]
@@ -224,7 +226,7 @@ class Machine:
             if key in self.parked and self.parked[key].retry():
                 return True
         if any(self.barriers.values()):
-            if self._release_barriers(exhausted=True):
+            if self._release_barriers():
                 return True
             waiting = np.concatenate([a.lanes for arrivals in self.barriers.values() for a in arrivals])
             place = next(a.place for arrivals in self.barriers.values() for a in arrivals)
@@ -250,11 +252,10 @@ class Machine:
 
     def arrive(self, arrival: Arrival) -> None:
         self.barriers.setdefault(arrival.id, []).append(arrival)
-        self._release_barriers(exhausted=False)
+        self._release_barriers()
 
-    def _release_barriers(self, exhausted: bool) -> bool:
-        """Releases barriers whose expected threads are all there; exited threads count as arrived once nothing else
-        can run, and at once for counts they can never fill otherwise."""
+    def _release_barriers(self) -> bool:
+        """Releases barriers whose expected threads are all there; exited threads count as arrived."""
         released = False
         for number in sorted(self.barriers):
             arrivals = self.barriers[number]
@@ -267,7 +268,6 @@ class Machine:
                 self.barriers[number] = []
                 self._release(arrivals, gone if count < expected else 0)
                 released = True
-        del exhausted
         return released
 
     def _release(self, arrivals: list[Arrival], missing: int) -> None:
@@ -361,54 +361,10 @@ class Machine:
     def special(self, name: str, lanes: Lanes) -> Any:
         value = self._specials.get(name)
         if value is None:
-            value = self._special(name)
+            value = special_register(self, name)
             if not name.startswith(("%clock", "%globaltimer")):
                 self._specials[name] = value
         return value[lanes] if value.ndim else value
-
-    def _special(self, name: str) -> Array:
-        head, _, axis = name.partition(".")
-        lane = (self.lane_ids % 32).astype(np.uint64)
-        one = np.uint64(1)
-        if axis in ("x", "y", "z"):
-            which = "xyz".index(axis)
-            bx, by, _ = self.config.block
-            if head == "%tid":
-                strides = (1, bx, bx * by)
-                return (self.lane_ids // strides[which] % self.config.block[which]).astype(np.uint32)
-            table = {"%ntid": self.config.block, "%ctaid": self.block, "%nctaid": self.config.grid}
-            if head in table:
-                return np.asarray(np.uint32(table[head][which]))
-            raise Unsupported(f"special register {name}")
-        match head:
-            case "%laneid":
-                return lane.astype(np.uint32)
-            case "%warpid":
-                return (self.lane_ids // 32).astype(np.uint32)
-            case "%nwarpid":
-                return np.asarray(np.uint32(self.warps))
-            case "%smid" | "%gridid":
-                return np.asarray(np.uint32(0))
-            case "%nsmid":
-                return np.asarray(np.uint32(1))
-            case "%clock" | "%clock64" | "%clock_hi" | "%globaltimer" | "%globaltimer_lo" | "%globaltimer_hi":
-                return np.asarray(np.uint64(0 if head.endswith("hi") else self.turn))
-            case "%lanemask_eq":
-                return (one << lane).astype(np.uint32)
-            case "%lanemask_lt":
-                return ((one << lane) - one).astype(np.uint32)
-            case "%lanemask_le":
-                return ((one << (lane + one)) - one).astype(np.uint32)
-            case "%lanemask_gt":
-                return (~((one << (lane + one)) - one)).astype(np.uint32)
-            case "%lanemask_ge":
-                return (~((one << lane) - one)).astype(np.uint32)
-            case "%dynamic_smem_size":
-                return np.asarray(np.uint32(self.config.dynamic_smem))
-            case "%total_smem_size":
-                static = sum(r.size for r in self.memory.regions if r.space == "shared")
-                return np.asarray(np.uint32(static))
-        raise Unsupported(f"special register {name}")
 
 
 ParkedRun = Callable[[Machine, Frame, Lanes], bool]

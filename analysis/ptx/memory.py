@@ -28,7 +28,12 @@ CODE_BASE = 1 << 60
 MAX_OBJECT = 1 << 28
 MAX_LOCAL = 1 << 28
 
-UNSIGNED = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+UNSIGNED: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+}
 
 
 class TooLarge(Exception):

@@ -38,7 +38,7 @@ class TooManyEvents(Exception):
 
 
 class Recorder:
-    """``files`` maps PTX file numbers to repository paths; other numbers are the compiler's or the toolkit's headers."""
+    """``files`` maps PTX file numbers to repository paths; other numbers are headers of the toolkit."""
 
     def __init__(self, files: dict[int, str], max_events: int) -> None:
         self.files = files

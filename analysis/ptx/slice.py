@@ -10,13 +10,12 @@ of a ``#define``, ``#undef`` or ``#pragma`` that was kept is blanked, whatever i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from tree_sitter import Node
 
-from prelaunch.analysis.frontends.cuda.lexing import Directive, blank
 from prelaunch.analysis.frontends.cuda.project import (
     FunctionDecl,
     ParsedFile,
@@ -25,6 +24,7 @@ from prelaunch.analysis.frontends.cuda.project import (
     VariableDecl,
 )
 from prelaunch.analysis.frontends.cuda.scan import Scan, scan
+from prelaunch.analysis.ptx.blanking import kept_text
 from prelaunch.analysis.ptx.headers import PRELUDE, STANDARD_INCLUDES, STUBS, TOOLKIT
 
 MAX_DECLARATIONS = 5_000
@@ -65,7 +65,7 @@ class SlicedSource:
         if reader == "nvrtc":
             return includes + PRELUDE + STUBS["algorithm"] + self.body
         standard = "".join(f"#include <{name}>\n" for name in STANDARD_INCLUDES)
-        keep = f"\nstatic void* prelaunch_keep() {{ return (void*)&{self.kernel}; }}\nvoid* prelaunch_root() {{ return prelaunch_keep(); }}\n"
+        keep = f"\nvoid* prelaunch_keep() {{ return (void*)&{self.kernel}; }}\n"
         return standard + includes + self.body + keep
 
 
@@ -132,7 +132,7 @@ class _Slicer:
         self.queue: list[bytes] = []
         self.methods = self._methods()
         self.enumerators = self._enumerators()
-        self.operators_done = False
+        self.texts: dict[str, bytes] = {}
 
     def _methods(self) -> dict[str, list[FunctionDecl]]:
         found: dict[str, list[FunctionDecl]] = {}
@@ -282,7 +282,7 @@ class _Slicer:
             current, cuts = stack[-1]
             position = cuts.pop(0)
             if isinstance(position, tuple):
-                offset, target = position
+                _, target = position
                 if target not in visited and target in self.files:
                     self._open_piece(target, names, visited, stack, headers, left_out)
                 continue
@@ -290,7 +290,7 @@ class _Slicer:
             end = next((c[0] for c in cuts if isinstance(c, tuple)), len(file.parsed.source.data))
             line, _ = file.parsed.source.position(position)
             pieces.append(f'\n#line {line} "{names[current]}"\n')
-            pieces.append(self._text(file)[position:end].decode("utf-8", "replace"))
+            pieces.append(self._text(current)[position:end].decode("utf-8", "replace"))
             if not cuts:
                 stack.pop()
                 pieces.append("\n")
@@ -321,9 +321,13 @@ class _Slicer:
                 left_out[spelling] = None
         stack.append((path, cuts))
 
-    def _text(self, file: _File) -> bytes:
-        """The file with everything blanked but what is kept; as long as the file."""
-        return _masked_text(file)
+    def _text(self, path: str) -> bytes:
+        text = self.texts.get(path)
+        if text is None:
+            file = self.files[path]
+            data = file.parsed.source.data
+            text = self.texts[path] = kept_text(data, file.scan.directives, file.keep, file.drop, file.skipped)
+        return text
 
 
 def _open(parsed: ParsedFile) -> _File:
@@ -364,12 +368,15 @@ def _keep_small_declarations(file: _File) -> None:
             body = node.child_by_field_name("body")
             if body is not None:
                 stack.append(body)
-        elif kind in ("using_declaration", "namespace_alias_definition") or (
-            node.end_byte - node.start_byte < 300
-            and _FORWARD.match(file.parsed.code[node.start_byte : node.end_byte]) is not None
-        ):
-            if not file.is_skipped(node.start_byte):
-                _keep_in_namespaces(file, node)
+        elif _is_small(file, node) and not file.is_skipped(node.start_byte):
+            _keep_in_namespaces(file, node)
+
+
+def _is_small(file: _File, node: Node) -> bool:
+    if node.type in ("using_declaration", "namespace_alias_definition"):
+        return True
+    text = file.parsed.code[node.start_byte : min(node.end_byte, node.start_byte + 300)]
+    return len(text) < 300 and _FORWARD.match(text) is not None
 
 
 def _keep_in_namespaces(file: _File, node: Node) -> None:
@@ -381,54 +388,3 @@ def _keep_in_namespaces(file: _File, node: Node) -> None:
             file.keep.append((wrapper.start_byte, body.start_byte + 1))
             file.keep.append((body.end_byte - 1, body.end_byte))
         wrapper = wrapper.parent
-
-
-def _masked_text(file: _File) -> bytes:
-    data = file.parsed.source.data
-    out = bytearray(blank(data))
-    for start, end in _merged(file.keep):
-        out[start:end] = data[start:end]
-    for start, end in (*file.drop, *file.skipped):
-        out[start:end] = blank(data[start:end])
-    _neutralise(out)
-    for directive in file.scan.directives:
-        kept = not file.is_skipped(directive.start)
-        out[directive.start : directive.end] = blank(data[directive.start : directive.end])
-        if kept and _allowed(directive, data, file.keep):
-            out[directive.start : directive.end] = _directive_text(data[directive.start : directive.end])
-    return bytes(out)
-
-
-def _neutralise(out: bytearray) -> None:
-    """Takes every ``#`` and its digraph out of the text: no directive is left that was not put there on purpose."""
-    for index, byte in enumerate(out):
-        if byte == 35 or (byte == 37 and out[index + 1 : index + 2] == b":"):
-            out[index] = 32
-
-
-def _allowed(directive: Directive, data: bytes, keep: Iterable[tuple[int, int]]) -> bool:
-    if directive.name in ("define", "undef"):
-        return True
-    if directive.name != "pragma":
-        return False
-    text = data[directive.argument : directive.end].split()
-    return bool(text) and text[0] in (b"unroll", b"nounroll", b"pack") and any(
-        start <= directive.start < end for start, end in keep
-    )  # fmt: skip
-
-
-def _directive_text(text: bytes) -> bytes:
-    """A kept directive; a ``#`` that begins one of its continued lines is blanked."""
-    return re.sub(
-        rb"(?<=[\r\n])([ \t\f\v]*)(?:#|%:)", lambda m: m.group(1) + b" " * (len(m.group()) - len(m.group(1))), text
-    )
-
-
-def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    result: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if result and start <= result[-1][1]:
-            result[-1] = (result[-1][0], max(end, result[-1][1]))
-        else:
-            result.append((start, end))
-    return result

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from prelaunch.analysis.ptx import parse
+from prelaunch.analysis.ptx import module
+from prelaunch.analysis.ptx.memory import UNSIGNED
 
 if TYPE_CHECKING:
     from prelaunch.analysis.ptx.machine import Frame, Machine
 
 Array = npt.NDArray[Any]
+Value = Any  # an array, or a NumPy scalar
 Lanes = Any  # slice over all lanes, or an index array
 Getter = Callable[["Machine", "Frame", Lanes], Any]
 Setter = Callable[["Machine", "Frame", Lanes, Any], None]
@@ -38,15 +40,19 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "bf16": np.dtype(np.uint16), "f16x2": np.dtype(np.uint32), "bf16x2": np.dtype(np.uint32),
     "pred": np.dtype(np.bool_),
 }  # fmt: skip
-UNSIGNED = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
-REGISTER_DTYPE = {1: np.dtype(np.uint16), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+REGISTER_DTYPE: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint16),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+}
 
 
 def register_dtype(kind: str) -> np.dtype[Any]:
     """Storage of a declared register type. Raises ``Unsupported`` for 128-bit registers."""
     if kind == "pred":
         return np.dtype(np.bool_)
-    size = parse.SIZES[kind]
+    size = module.SIZES[kind]
     if size not in REGISTER_DTYPE:
         raise Unsupported(f"registers of type .{kind}")
     return REGISTER_DTYPE[size]
@@ -68,23 +74,23 @@ def scalar(bits: int, kind: str) -> Any:
     return raw.view(dtype)
 
 
-def getter(operand: parse.Operand, kind: str) -> Getter:
+def getter(operand: module.Operand, kind: str) -> Getter:
     """Reads ``operand`` as type ``kind``: the low bits when the register is wider, zero bits added when narrower."""
     match operand:
-        case parse.Reg(index=index, kind=declared):
+        case module.Reg(index=index, kind=declared):
             return _register(index, declared, kind)
-        case parse.Not(reg=reg):
+        case module.Not(reg=reg):
             index = reg.index
             return lambda m, f, at: ~f.regs[index][at]
-        case parse.Imm(value=value):
+        case module.Imm(value=value):
             constant = _immediate(value, kind)
             return lambda m, f, at: constant
-        case parse.FloatImm(bits=bits, width=width):
+        case module.FloatImm(bits=bits, width=width):
             constant = scalar(_refloat(bits, width, kind), kind)
             return lambda m, f, at: constant
-        case parse.Special(name=name):
+        case module.Special(name=name):
             return _special(name, kind)
-        case parse.Sym(name=name, offset=offset):
+        case module.Sym(name=name, offset=offset):
             dtype = dtype_of(kind)
             return lambda m, f, at: m.address_of(f, name, offset, at).astype(dtype)
     raise Unsupported(f"operand {type(operand).__name__.lower()}")
@@ -117,7 +123,7 @@ def _special(name: str, kind: str) -> Getter:
 
 def _refloat(bits: int, width: int, kind: str) -> int:
     """Bits of a float literal in the width of ``kind``; integer kinds take the bits as they are."""
-    size = parse.SIZES[kind]
+    size = module.SIZES[kind]
     if kind[0] != "f" or size * 8 == width:
         return bits
     (value,) = struct.unpack("<d" if width == 64 else "<f", bits.to_bytes(width // 8, "little"))
@@ -125,12 +131,12 @@ def _refloat(bits: int, width: int, kind: str) -> int:
     return int.from_bytes(struct.pack("<" + code, value), "little")
 
 
-def setter(operand: parse.Operand) -> Setter:
+def setter(operand: module.Operand) -> Setter:
     """Writes a register: wider registers take the value sign-extended when its dtype is signed, else zero-extended."""
     match operand:
-        case parse.Sink():
+        case module.Sink():
             return lambda m, f, at, value: None
-        case parse.Reg(index=index, kind=declared):
+        case module.Reg(index=index, kind=declared):
             stored = register_dtype(declared)
             if stored == np.bool_:
 

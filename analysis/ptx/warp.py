@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from prelaunch.analysis.ptx.machine import Frame, Machine
-from prelaunch.analysis.ptx.parse import Imm, Instruction, Pair
-from prelaunch.analysis.ptx.values import UNSIGNED, Array, Getter, Lanes, Step, Unsupported, getter, per_lane, setter
+from prelaunch.analysis.ptx.memory import UNSIGNED
+from prelaunch.analysis.ptx.module import Imm, Instruction, Pair
+from prelaunch.analysis.ptx.values import Array, Getter, Lanes, Step, Unsupported, getter, per_lane, setter
 
 End = Callable[[Machine, Frame, Lanes], None]
 Body = Callable[[Machine, Frame, Lanes, Array], None]
@@ -229,7 +230,7 @@ def _redux(ins: Instruction) -> Body:
 def _elect(ins: Instruction) -> Body:
     """The lowest lane of the mask is elected."""
     first = ins.operands[0]
-    if not isinstance(first, Pair) or isinstance(ins.operands[1], Imm) and ins.operands[1].value == 0:
+    if not isinstance(first, Pair) or (isinstance(ins.operands[1], Imm) and ins.operands[1].value == 0):
         raise Unsupported(ins.opcode)
     put, also = setter(first.first), setter(first.second)
 
