@@ -15,6 +15,8 @@ LaunchForm = Literal[
 
 UNREACHED = "no execution found in the code reaches this launch"
 """Note of a launch in a branch that constants of the code rule out, or behind a return or an exit."""
+COMBINED = "its numbers combine branches that the code may not take together"
+"""Note of a launch whose numbers rest on several independent conditions, each of which can go either way."""
 
 
 @dataclass(frozen=True, slots=True)

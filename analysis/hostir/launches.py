@@ -15,7 +15,7 @@ from prelaunch.analysis.hostir.checks import Checks
 from prelaunch.analysis.hostir.machine import MAX_CONTEXTS, Exhausted, Frame, Machine, Seen
 from prelaunch.analysis.hostir.values import NUMBERS, Memory, Place, Record, State, Value, conditions, identity, number
 from prelaunch.analysis.kernel import BOOL, I64, U64, Const, Expr, Pointer, PtrAdd, Select, Var, walk_expr
-from prelaunch.analysis.launch import Launch, Relation
+from prelaunch.analysis.launch import COMBINED, Launch, Relation
 
 MAX_VARIANTS = 4
 
@@ -119,15 +119,29 @@ def _key(launch: Launch) -> tuple[object, ...]:
 
 
 def _variants(seen: Seen) -> list[Seen]:
-    """One launch per combination of the branches its dimensions depend on, at most ``MAX_VARIANTS``."""
+    """One launch per way through the branches its numbers depend on, ``MAX_VARIANTS`` at most, else ``seen`` itself.
+
+    Ways that decide several independent conditions are noted: the code may never take them together.
+    """
+    leaves: list[Seen] = []
+    pending = [(seen, 0)]
+    while pending:
+        item, decided = pending.pop()
+        open_ = _conditions(item)
+        if not open_:
+            leaves.append(replace(item, notes=(*item.notes, COMBINED)) if decided > 1 else item)
+        elif len(leaves) + len(pending) + 2 > MAX_VARIANTS:
+            return [seen]
+        else:
+            sides = [_decide(item, open_[0], value) for value in (0, 1)]
+            nested = any(not _conditions(side) for side in sides)
+            pending += [(side, decided + (not nested or not _conditions(side))) for side in sides]
+    return leaves
+
+
+def _conditions(seen: Seen) -> list[Expr]:
     dims = [number(v) for r in (seen.grid, seen.block) for _, v in r.fields]
-    chosen = conditions([*dims, seen.smem, *(v for _, v, _ in seen.attributes)])
-    if not chosen or 2 ** len(chosen) > MAX_VARIANTS:
-        return [seen]
-    made = [seen]
-    for cond in chosen:
-        made = [_decide(item, cond, value) for item in made for value in (1, 0)]
-    return made
+    return conditions([*dims, seen.smem, *(v for _, v, _ in seen.attributes)])
 
 
 def _decide(seen: Seen, cond: Expr, value: int) -> Seen:

@@ -8,7 +8,7 @@ from prelaunch.analysis.facts import Facts, RepositoryFacts
 from prelaunch.analysis.finding import Finding, Judgement, Refuted, Related, Severity, Unknown, Witness
 from prelaunch.analysis.hostir.ranges import bounds
 from prelaunch.analysis.kernel import Const, Expr
-from prelaunch.analysis.launch import UNREACHED, Launch
+from prelaunch.analysis.launch import COMBINED, UNREACHED, Launch
 from prelaunch.analysis.replay import launch_name, readable
 from prelaunch.analysis.rules._sites import related
 from prelaunch.analysis.source import Span
@@ -77,10 +77,11 @@ def refuted(
 ) -> Judgement:
     """The launch cannot start: its numbers are constants of the code, so no replay is needed to confirm them.
 
-    Unknown for a launch that nothing reaches: the constants that rule it out may be what keeps it right.
+    Unknown for a launch that nothing reaches, or whose numbers may never meet: what rules it out may keep it right.
     """
-    if UNREACHED in launch.notes:
-        return Judgement(rule, label(launch), launch_name(launch), Unknown(f"{message}; {UNREACHED}"))
+    for doubt in (UNREACHED, COMBINED):
+        if doubt in launch.notes:
+            return Judgement(rule, label(launch), launch_name(launch), Unknown(f"{message}; {doubt}"))
     finding = Finding(
         rule=rule,
         severity=severity,
