@@ -10,6 +10,7 @@ Exit status 1 when anything disagrees.
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 from collections import Counter
@@ -23,13 +24,12 @@ from tree_sitter import Node
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.unused_loads import unused_loads
-from tests.generate import generate
-
 from prelaunch.analysis import interpret, witness_ptx
 from prelaunch.analysis.frontends.cuda.lower import lower_kernel
 from prelaunch.analysis.frontends.cuda.project import FunctionDecl, Project, load_project, project_from_text
 from prelaunch.analysis.kernel import Kernel, Opaque, Pointer, Scalar, walk
 from prelaunch.analysis.trace import Argument, LaunchConfig, Trace
+from tests.generate import generate
 
 TRIES = ((40, 2, 60_000), (9, 1, 200_000))  # integer parameters, blocks, events; the second when the first is too long
 MAX_STEPS = 200_000
@@ -277,6 +277,7 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="one line for each kernel, to stderr")
     parser.add_argument("checkouts", type=Path, nargs="*")
     options = parser.parse_args()
+    gc.set_threshold(200_000)  # traces are many small objects without cycles
 
     def verbose(line: str) -> None:
         if options.verbose:
