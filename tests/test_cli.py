@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import prelaunch
-from prelaunch.agents.surfaces.cli import app
+from prelaunch.agents.surfaces import cli
 from prelaunch.analysis.rules import HEADINGS, rules
 
 CLEAN = "__global__ void k(int *x) { x[threadIdx.x] = 1; }\n"
@@ -38,7 +38,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def invoke(*words: str | Path) -> tuple[int, str, str]:
     """(exit status, stdout, stderr), in this process."""
-    done = CliRunner().invoke(app, [str(word) for word in words])
+    done = CliRunner().invoke(cli.app, [str(word) for word in words])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.exit_code, done.stdout, done.stderr
 
@@ -113,6 +113,31 @@ def test_usage_errors_are_one_line_and_status_2(tmp_path: Path, words: tuple[str
 )
 def test_bad_usage_is_status_2(words: tuple[str, ...]) -> None:
     assert invoke(*words)[0] == 2
+
+
+def test_our_own_failures_are_not_taken_for_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("prelaunch.analysis.review.prepare", broken)
+    monkeypatch.setattr(sys, "argv", ["prelaunch", "review", str(source(tmp_path, CLEAN))])
+    with pytest.raises(SystemExit) as stopped:
+        cli.run()
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.startswith("prelaunch: internal error: ZeroDivisionError in test_cli.py:broken: oh;")
+    monkeypatch.setenv("PRELAUNCH_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        cli.run()
+
+
+def test_an_interrupted_review_is_status_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("prelaunch.analysis.review.prepare", interrupted)
+    assert invoke("review", source(tmp_path, CLEAN))[0] == 130
 
 
 def test_json_goes_to_stdout_alone(tmp_path: Path) -> None:

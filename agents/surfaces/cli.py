@@ -6,6 +6,7 @@ Exit status: 0 nothing at or above ``--fail-on``, 1 findings, 2 usage or nothing
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from enum import StrEnum
@@ -29,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-CLEAN, FINDINGS, USAGE, INCOMPLETE = 0, 1, 2, 3
+CLEAN, FINDINGS, USAGE, INCOMPLETE, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class Format(StrEnum):
@@ -46,8 +47,16 @@ class FailOn(StrEnum):
 
 
 def run() -> None:
-    """The console script."""
-    app(prog_name="prelaunch")
+    """The console script. A failure of ours ends with status 2 as well: status 1 is kept for findings."""
+    try:
+        app(prog_name="prelaunch")
+    except Exception as error:
+        if os.environ.get("PRELAUNCH_DEBUG"):
+            raise
+        from prelaunch.analysis.jobs import describe
+
+        typer.echo(f"prelaunch: {describe(error)}; PRELAUNCH_DEBUG=1 shows where. Please report it.", err=True)
+        sys.exit(USAGE)
 
 
 def _version(wanted: bool) -> None:
@@ -107,6 +116,8 @@ def review(
             _show(paths, options, *show)
             return
         result, seconds = _review(paths, options)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
     except (NothingToReview, RegistryError, LookupError) as error:
         _fail(error)
     if format is Format.json:
