@@ -21,7 +21,8 @@ def lanes_of(expr: Expr, arrays: list[Lanes]) -> Lanes | None:
     """Per-thread result in the expression's type; None where 64-bit arithmetic might be left."""
     if not isinstance(expr, (Binary, Cast, Unary, Select)) or not isinstance(expr.type, Scalar):
         return None
-    if any(int(np.abs(a).max()) >= 1 << 31 for a in arrays):
+    wide = expr.type.bits == 64 and not isinstance(expr, Cast)
+    if any(int(np.abs(a).max()) >= 1 << (31 if wide else 32) for a in arrays):
         return None
     if isinstance(expr, Binary):
         result: Lanes | None = _binary_lanes(expr.op, arrays[0], arrays[1])

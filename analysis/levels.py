@@ -329,13 +329,24 @@ def special(name: str, dims: Dims, span: Span = NOWHERE) -> Value:
         if known == 1:
             return constant(0)
         return Value(Level.BLOCK, Why(name, span), 0, (known or LAST_THREAD // (dims.block[index] or 1) + 1) - 1)
-    if base == "laneid":
-        return Value(Level.THREAD, Why(name, span), 0, WARP_SIZE - 1, lane=True)
+    if base in ("laneid", "warpid"):
+        return _in_warp(base, dims, Why(name, span))
     if base in ("clock", "clock64", "globaltimer"):
         return Value(Level.THREAD, Why(name, span))
     if base in ("clusterDim", "dynamic_smem_size"):
         return GRID_VALUE
-    return Value(Level.WARP if base == "warpid" else Level.BLOCK, Why(name, span))
+    return Value(Level.BLOCK, Why(name, span))
+
+
+def _in_warp(base: str, dims: Dims, why: Why) -> Value:
+    """``laneid`` and ``warpid``."""
+    threads = dims.threads if dims.threads is not None and dims.threads <= 1024 else None
+    index = np.arange(threads, dtype=np.int64) if threads is not None else None
+    if base == "laneid":
+        lanes = index % WARP_SIZE if index is not None else None
+        return Value(dims.collapse(Level.THREAD), why, 0, WARP_SIZE - 1, lane=True, lanes=lanes)
+    lanes = index // WARP_SIZE if index is not None else None
+    return Value(dims.collapse(Level.WARP), why, 0, 31, lanes=lanes)
 
 
 def _thread_index(index: int, dims: Dims, why: Why) -> Value:

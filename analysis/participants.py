@@ -28,6 +28,8 @@ from prelaunch.analysis.places import Places
 from prelaunch.analysis.uniformity import Cause, Level, Uniformity
 
 FULL = 0xFFFFFFFF
+MAX_CHAIN = 8
+"""Masks made by exchanges under masks made by exchanges are followed so far."""
 
 
 @dataclass(frozen=True)
@@ -37,28 +39,49 @@ class Participants:
     kernel: Kernel
     uniform: Uniformity
 
-    def doubt(self, stmt: Collective) -> str | None:
+    def doubt(self, stmt: Collective, depth: int = 0) -> str | None:
         """Why the mask may not fit, or None: it names exactly the lanes of the warp that execute ``stmt``.
 
-        Proved forms: a full mask where no lane of a warp can be missing; a mask from ``__activemask()``; a mask that
-        ``__ballot_sync`` made, under full participation, from the very condition the exchange stands under; any mask
-        where mask and conditions are numbers in every thread of a block of known size.
+        Proved forms: a full mask where no lane of a warp can be missing; what ``__activemask()`` or
+        ``__match_any_sync`` gave the same company of lanes; a mask that ``__ballot_sync`` made from the condition that
+        alone parts its company from this one; any mask where mask and conditions are numbers in every thread of a
+        block of known size.
         """
         assert stmt.mask is not None
         if self._fits_exactly(stmt, stmt.mask):
             return None
-        apart = self.divides(stmt)
         value = self.uniform.value(stmt.mask).const
         if value is not None:
             if value & FULL != FULL:
                 return f"mask {value & FULL:#x} names some lanes only"
-            return None if apart is None else "all lanes are named, but some may not come here"
+            cause = self.divides(stmt)
+            return None if cause is None else "all lanes are named, but some may not come here"
         source = self.source(stmt.mask)
-        if source is None:
+        if source is None or depth > MAX_CHAIN:
             return "the mask is computed"
-        if source.op == "activemask" or (source.op == "vote.ballot" and self._is_ballot_of(source, stmt)):
+        if source.op == "activemask" and self._company(source, stmt) == ():
+            return None
+        if source.mask is None or self.doubt(source, depth + 1) is not None:
+            return f"the mask comes from {source.op}"
+        apart = self._company(source, stmt)
+        if source.op == "match.any" and apart == ():
+            return None
+        if source.op == "vote.ballot" and apart is not None and self._is_vote_for(source, apart, stmt):
             return None
         return f"the mask comes from {source.op}"
+
+    def _company(self, source: Stmt, stmt: Stmt) -> tuple[Cause, ...] | None:
+        """Decisions within a warp that ``stmt`` stands under beyond those of ``source``; None when it is not so simple:
+        ``source`` has others, or lanes may return in between."""
+        first, second = (self._parts(item) for item in (source, stmt))
+        if [id(c.stmt) for c in second[: len(first)]] != [id(c.stmt) for c in first]:
+            return None
+        if any(self._places.between(source, exit_, stmt) for exit_ in self._exits):
+            return None
+        return second[len(first) :]
+
+    def _parts(self, stmt: Stmt) -> tuple[Cause, ...]:
+        return tuple(cause for cause in self.uniform.control(stmt).causes if cause.level > Level.WARP)
 
     def _fits_exactly(self, stmt: Collective, mask: Expr) -> bool:
         """Lane by lane over one block: does the mask of each executing lane name those that execute?"""
@@ -75,11 +98,13 @@ class Participants:
                     return False
                 active &= taken
         for start in range(0, threads, WARP_SIZE):
-            lanes = np.flatnonzero(active[start : start + WARP_SIZE])
-            there = sum(1 << int(lane) for lane in lanes)
+            lanes = [int(lane) for lane in np.flatnonzero(active[start : start + WARP_SIZE])]
             existing = (1 << min(WARP_SIZE, threads - start)) - 1
-            if any(int(named[start + lane]) & existing != there for lane in lanes):
-                return False
+            masks = {lane: int(named[start + lane]) & existing for lane in lanes}
+            for lane, own in masks.items():
+                mates = [mate for mate in range(WARP_SIZE) if own >> mate & 1]
+                if not own >> lane & 1 or any(masks.get(mate) != own for mate in mates):
+                    return False
         return True
 
     def _taken(self, cause: Cause, stmt: Stmt) -> Lanes | None:
@@ -125,16 +150,11 @@ class Participants:
                 return None
             expr = writer.expr
 
-    def _is_ballot_of(self, ballot: Collective, stmt: Collective) -> bool:
-        """Was the mask voted by whole warps from the only condition that parts the lanes at ``stmt``?"""
-        if self.divides(ballot) is not None or ballot.mask is None:
+    def _is_vote_for(self, ballot: Collective, apart: tuple[Cause, ...], stmt: Collective) -> bool:
+        """Does one branch alone part ``stmt`` from the vote, and was its condition what was voted on?"""
+        if len(apart) != 1 or not isinstance(apart[0].stmt, If):
             return False
-        if (self.uniform.value(ballot.mask).const or 0) & FULL != FULL:
-            return False
-        parts = [cause for cause in self.uniform.control(stmt).causes if cause.level > Level.WARP]
-        if len(parts) != 1 or not isinstance(parts[0].stmt, If):
-            return False
-        branch = parts[0].stmt
+        branch = apart[0].stmt
         inside = any(item is stmt for item in walk(branch.then))
         return inside and self._settled(branch.cond) and _bare(branch.cond) == _bare(ballot.args[0])
 

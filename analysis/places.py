@@ -23,3 +23,7 @@ class Places:
         a, loops_a = self._places[id(first)]
         b, loops_b = self._places[id(second)]
         return a < b or bool(set(loops_a) & set(loops_b))
+
+    def between(self, first: Stmt, middle: Stmt, last: Stmt) -> bool:
+        """Does ``middle`` stand between the two in the text?"""
+        return self._places[id(first)][0] < self._places[id(middle)][0] < self._places[id(last)][0]

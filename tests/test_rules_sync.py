@@ -65,6 +65,16 @@ def test_uniform_barriers_are_proved_not_just_quiet() -> None:
     assert {j.rule for j in judgements} >= {"sync.barrier-divergence", "sync.barrier-early-exit"}
 
 
+def test_masks_are_proved_where_nothing_is_marked() -> None:
+    text = (KERNELS / "masks.cu").read_text()
+    verdicts: dict[str, set[str]] = {}
+    for judgement in judged(text, ("warp.shuffle-mask",)):
+        verdicts.setdefault(judgement.kernel, set()).add(type(judgement.verdict).__name__)
+    wrong = {"five_lanes", "no_lanes", "counted", "guarded", "strangers", "after_return", "stale", "other_vote"}
+    assert {name for name, found in verdicts.items() if found == {"Proved"}} == verdicts.keys() - wrong
+    assert all("Refuted" in verdicts[name] for name in wrong)
+
+
 def one(text: str, rule: str) -> Finding:
     (found,) = findings(judged(text, (rule,)))
     return found
