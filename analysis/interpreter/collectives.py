@@ -90,14 +90,22 @@ def _same(table: Array) -> Array:
 
 
 def _reduce(op: str, table: Array, present: Array) -> Array:
+    """Over the present places of each row. Floats (cooperative groups reduce) add in a tree of halves."""
+    if table.dtype.kind == "b":
+        return _reduce(op, table.view(np.uint8), present) != 0
     if op in ("min", "max"):
-        info = np.iinfo(table.dtype)
-        neutral = info.max if op == "min" else info.min
+        if table.dtype.kind == "f":
+            neutral = np.inf if op == "min" else -np.inf
+        else:
+            neutral = np.iinfo(table.dtype).max if op == "min" else np.iinfo(table.dtype).min
         filled = np.where(present, table, table.dtype.type(neutral))
-        return filled.min(axis=1) if op == "min" else filled.max(axis=1)
+        return (np.fmin if op == "min" else np.fmax).reduce(filled, axis=1)
     if op == "and":
         return np.bitwise_and.reduce(np.where(present, table, ~table.dtype.type(0)), axis=1)
     filled = np.where(present, table, table.dtype.type(0))
     if op == "add":
-        return filled.sum(axis=1, dtype=table.dtype)
+        while filled.shape[1] > 1:
+            half = filled.shape[1] // 2
+            filled = filled[:, :half] + filled[:, half:]
+        return filled[:, 0]
     return np.bitwise_or.reduce(filled, axis=1) if op == "or" else np.bitwise_xor.reduce(filled, axis=1)
