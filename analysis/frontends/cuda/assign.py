@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from prelaunch.analysis.frontends.cuda import initialise, lower_call, lower_expr, memory, operators
+from prelaunch.analysis.frontends.cuda import initialise, libatomic, lower_call, lower_expr, memory, operators
 from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, Val
-from prelaunch.analysis.frontends.cuda.types import Fragment, Ptr, Record, arithmetic, ir_type, scalar
+from prelaunch.analysis.frontends.cuda.types import Fragment, Ptr, Record, arithmetic, ir_type, scalar, spell
 from prelaunch.analysis.kernel import BF16, F16, F32, I32, Assign, Const, Load
 from prelaunch.analysis.source import Span
 
@@ -45,6 +45,9 @@ def _plain(ctx: Context, left: Node, right: Node, span: Span) -> Lowered:
     place = lower_expr.lower(ctx, left)
     value = ctx.protect_place(value, mark)
     if isinstance(place.type, Record):
+        if libatomic.is_atomic(place.type) and value.type is not place.type:
+            libatomic.method(ctx, place, "store", [value], span)
+            return place
         overloaded = lower_call.call_method(ctx, place, "operator=", [value], (), span, quiet=True)
         if overloaded is not None:
             return place
@@ -87,6 +90,8 @@ def compound(ctx: Context, place: Lowered, symbol: str, value: Lowered, span: Sp
                 if pairwise:
                     store(ctx, place, found, span)
             return place
+        ctx.opaque(f"{symbol} of {spell(place.type)}", span)
+        return place
     if isinstance(place, Mem):
         place = Mem(place.type, ctx.frozen(place.address, span), place.volatile, place.space, place.bits, place.shift)
     result = operators.apply(ctx, symbol.removesuffix("="), place, value, span)
@@ -104,6 +109,10 @@ def update(ctx: Context, node: Node, keep_old: bool = True) -> Lowered:
     place = lower_expr.lower(ctx, operand)
     symbol = ctx.text(sign)
     if isinstance(place.type, Record):
+        if libatomic.is_atomic(place.type):
+            one: list[Lowered] = [Val(I32, (Const(0, I32, span=span),))] if postfix else []
+            stepped = libatomic.method(ctx, place, f"operator{symbol}", one, span)
+            return stepped if stepped is not None else place
         dummy: list[Lowered] = [Val(I32, (Const(0, I32, span=span),))] if postfix else []
         found = lower_call.call_method(ctx, place, f"operator{symbol}", dummy, (), span, quiet=True)
         if found is None:

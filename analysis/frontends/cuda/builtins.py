@@ -208,8 +208,8 @@ def apply_pure(function: str, args: tuple[Expr, ...], of: Scalar, span: Span) ->
         return cast(binary(_COMPARISONS[function], args[0], args[1], BOOL, span), of, span)
     if function == "neg" and len(args) == 1:
         return unary("neg", args[0], of, span)
-    if function in ("convert", "cast") and len(args) == 1:
-        return cast(args[0], of, span)
+    if function == "cvt_rn" and isinstance(args[0].type, Scalar) and not of.is_integer:
+        return cast(args[0], of, span)  # C's own conversion rounds to nearest
     if function in ("min", "max") and all(isinstance(a, Const) for a in args) and of.is_integer:
         numbers = [a.value for a in args if isinstance(a, Const)]
         return Const(min(numbers) if function == "min" else max(numbers), of, span=span)

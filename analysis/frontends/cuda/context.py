@@ -105,6 +105,8 @@ class Context:
     records: dict[tuple[object, ...], Record] = field(default_factory=dict)
     resolving: list[tuple[object, ...]] = field(default_factory=list)  # types being resolved, against cycles
     pointers: dict[int, Var] = field(default_factory=dict)  # integer variable -> the pointer it was made from
+    formals: set[str] = field(default_factory=set)  # keys of kernel parameters held in registers
+    copies: dict[str, str] = field(default_factory=dict)  # local copy of part of a parameter -> the parameter's key
     dynamic: str | None = None  # id of the dynamic shared memory object
     repaired: str = ""
     count: int = 0

@@ -142,12 +142,12 @@ def variable(
 
 def _place(ctx: Context, spec: typenames.Specifiers, ctype: CType, label: str, name: Node, span: Span) -> Lowered:
     key = ctx.key(name)
-    if register_leaves(ctype) is not None and key not in ctx.addressed and not spec.volatile:
+    volatile = spec.volatile and not isinstance(ctype, Ptr)
+    if register_leaves(ctype) is not None and key not in ctx.addressed and not volatile:
         made = ctx.registers(ctype, label, ctx.span(name), key)
         if made is not None:
             return made
-    plain = not isinstance(ctype, Ptr)
-    return memory.local_object(ctx, ctype, label, ctx.span(name), spec.volatile and plain)
+    return memory.local_object(ctx, ctype, label, ctx.span(name), volatile)
 
 
 def _static_meaning(

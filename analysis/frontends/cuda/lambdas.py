@@ -139,7 +139,7 @@ def fold(ctx: Context, node: Node) -> Lowered:
     sign = node.child_by_field_name("operator")
     span = ctx.span(node)
     symbol = ctx.text(sign) if sign is not None else _symbol(ctx, node)
-    sides = [n for n in (left, right) if n is not None] or list(node.named_children)
+    sides = [n for n in (left, right) if n is not None and n.is_named] or list(node.named_children)
     values: list[tuple[Node, Scope | None]] = []
     for side in sides:
         scopes = pack_scopes(ctx, side)

@@ -63,6 +63,10 @@ def atomic_type(name: str, args: tuple[TemplateArgument, ...]) -> Record | None:
     return _known[key]
 
 
+def is_atomic(record: Record) -> bool:
+    return record.file is None and record.name in ("atomic", "atomic_ref")
+
+
 def _target(ctx: Context, place: Lowered, span: Span) -> tuple[Expr, Scalar] | None:
     kind = place.type
     assert isinstance(kind, Record)

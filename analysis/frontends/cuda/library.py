@@ -160,7 +160,7 @@ def method(
 ) -> Lowered | None:
     """A member function of a library type."""
     kind = place.type
-    if isinstance(kind, Record) and kind.name in ("atomic", "atomic_ref"):
+    if isinstance(kind, Record) and libatomic.is_atomic(kind):
         return libatomic.method(ctx, place, name, args, span)
     if _is(kind, _BARRIER) and isinstance(place, Mem):
         return _barrier(ctx, place, name, args, span)

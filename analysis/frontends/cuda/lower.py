@@ -17,7 +17,7 @@ from prelaunch.analysis.frontends.cuda import (
     templates,
     typenames,
 )
-from prelaunch.analysis.frontends.cuda.context import Context, Frame, Limits, as_block
+from prelaunch.analysis.frontends.cuda.context import EVERYTHING, Context, Frame, Limits, as_block
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
 from prelaunch.analysis.frontends.cuda.memory import element_type
 from prelaunch.analysis.frontends.cuda.project import Project
@@ -68,8 +68,18 @@ def lower_kernel(
     sys.setrecursionlimit(max(kept, _FRAMES))
     try:
         return _lower(project, decl, template_args, limits or Limits())
+    except Exception as error:  # whatever hostile text breaks here must not end a review: it is said in the kernel
+        return _failed(decl, template_args, error)
     finally:
         sys.setrecursionlimit(kept)
+
+
+def _failed(decl: FunctionDecl, args: Sequence[TemplateArgument | str], error: Exception) -> Kernel:
+    """A kernel of which nothing is known, with the error as the reason."""
+    reason = f"lowering failed: {type(error).__name__}: {str(error)[:200]}"
+    body = Block((Opaque(reason, frozenset(EVERYTHING), span=decl.span),), span=decl.span)
+    printed = tuple(a if isinstance(a, str) else spell(a) for a in args)
+    return Kernel(decl.qualified, decl.file.source.path, (), (), (), body, printed, confidence=reason, span=decl.span)
 
 
 def _lower(project: Project, decl: FunctionDecl, args: Sequence[TemplateArgument | str], limits: Limits) -> Kernel:
@@ -173,15 +183,14 @@ class _Pass:
             self.params.append(Param(var, index, leaf.offset, target))
             made.append(var)
         place = Reg(ctype, tuple(made), key)
-        if key not in ctx.addressed and not any("[" in leaf.path for leaf in found):
+        if key not in ctx.addressed:
+            ctx.formals.add(key)
             return place
         from prelaunch.analysis.frontends.cuda import memory
 
-        if key in ctx.addressed or not isinstance(ctype, Array):
-            held = memory.local_object(ctx, ctype, label, span)
-            memory.store(ctx, held, place, span)
-            return held
-        return place
+        held = memory.local_object(ctx, ctype, label, span)
+        memory.store(ctx, held, place, span)
+        return held
 
     def _blob(self, ctype: CType, label: str, span: object) -> Mem:
         """A parameter that does not decompose: an object of the parameter space with unknown content."""

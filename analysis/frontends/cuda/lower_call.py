@@ -92,8 +92,16 @@ def arguments(ctx: Context, listed: Node) -> list[Lowered]:
         marks.append(ctx.mark())
     if marks and marks[-1][1] > marks[0][1]:
         for i in range(len(found) - 2, -1, -1):
-            found[i] = ctx.protect_place(found[i], marks[i])
+            found[i] = _as_it_was(ctx, found[i], marks[i])
     return found
+
+
+def _as_it_was(ctx: Context, value: Lowered, mark: tuple[int, int]) -> Lowered:
+    """An argument as it was before later arguments were evaluated."""
+    if isinstance(value, Reg):
+        exprs = ctx.protect(value.vars, mark)
+        return value if exprs == value.vars else Val(value.type, exprs)
+    return ctx.protect_place(value, mark)
 
 
 def _identifier(ctx: Context, node: Node, target: Node, listed: Node, span: Span) -> Lowered:

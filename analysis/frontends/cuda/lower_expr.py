@@ -439,7 +439,7 @@ def subscript(ctx: Context, base: Lowered, index: Val, span: Span) -> Lowered:
             return Val(base.type.of)
         if isinstance(index.expr, Const):
             return memory.member(ctx, base, base.type.of, int(index.expr.value) * sizeof(base.type.of), span)
-        base = memory.in_memory_wanted(ctx, base, span)
+        base = memory.indexable(ctx, base, span)
     pointer = memory.decay(ctx, base, span)
     if not isinstance(pointer.type, Ptr) or not pointer.exprs or arithmetic(index.type) is None:
         return ctx.unknown(f"subscript of {spell(base.type)}", span)

@@ -7,6 +7,7 @@ from tree_sitter import Node
 from prelaunch.analysis.frontends.cuda import (
     initialise,
     inline,
+    libatomic,
     lower_call,
     lower_expr,
     memory,
@@ -53,6 +54,8 @@ def construct(ctx: Context, ctype: CType, args: list[Lowered], span: Span) -> Lo
         return found if found is not None else ctx.unknown(f"{spell(ctype)} constructed", span, ctype)
     if len(args) == 1 and args[0].type is ctype:
         return memory.load(ctx, args[0], span)
+    if ctype.name == "atomic_ref" and ctype.file is None and len(args) == 1:
+        return Val(ctype, memory.address_of(ctx, args[0], span).exprs)
     place = ctx.registers(ctype, "", span, f"temporary:{span.file}:{span.start}:{span.end}:{len(ctx.frames)}")
     target: Lowered
     if place is None or place.key in ctx.addressed or any("[" in x.path for x in leaves(ctype) or ()):
@@ -110,6 +113,9 @@ def construct_into(ctx: Context, place: Lowered, items: list[Node], span: Span, 
     """Initialise ``place`` from ``(items)`` or ``{items}`` by a constructor; False when there is none to call."""
     record = place.type
     assert isinstance(record, Record)
+    if record.name == "atomic_ref" and record.file is None and len(items) == 1:
+        memory.store(ctx, place, construct(ctx, record, [lower_expr.lower(ctx, items[0])], span), span)
+        return True
     if record.vector:
         if braces and any(i.type in ("initializer_list", "initializer_pair") for i in items):
             return False
@@ -261,6 +267,8 @@ def conversion_operator(ctx: Context, value: Lowered, to: CType | None, span: Sp
     """A conversion function of ``value``'s class, to ``to`` if given, else to any scalar."""
     record = value.type
     assert isinstance(record, Record)
+    if libatomic.is_atomic(record):
+        return libatomic.method(ctx, value, "load", [], span)
     found = [
         m
         for name in record.methods

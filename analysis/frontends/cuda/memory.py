@@ -143,6 +143,8 @@ def store(ctx: Context, place: Lowered, value: Lowered, span: Span) -> None:
         if isinstance(loaded, Mem):
             if isinstance(place, Mem):
                 copy_bytes(ctx, place.address, loaded.address, sizeof(place.type), alignof(place.type), span)
+            else:
+                ctx.opaque(f"{spell(loaded.type)} assigned to {spell(place.type)}", span)
             return
         value = loaded
     if isinstance(place, Reg):
@@ -152,6 +154,7 @@ def store(ctx: Context, place: Lowered, value: Lowered, span: Span) -> None:
     if isinstance(place, Val):
         ctx.opaque("assignment to a value", span)
         return
+    _written(ctx, place.address)
     if place.bits is not None:
         _store_bits(ctx, place, value, span)
         return
@@ -280,11 +283,13 @@ def retype(pointer: Expr, to: Pointer) -> Expr:
 def address_of(ctx: Context, place: Lowered, span: Span) -> Val:
     """``&place``. A register is given a place in memory, which the next pass over the kernel then uses throughout."""
     if isinstance(place, Mem):
+        _written(ctx, place.address)
         pointee = place.type
         return Val(Ptr(pointee, place.volatile), (retype(place.address, pointer_to(pointee)),))
     if isinstance(place, Reg):
         ctx.wanted.add(place.key)
-    made = in_memory(ctx, load(ctx, place, span) if isinstance(place, Reg) else place, "temporary", span)
+    held = Val(place.type, place.vars) if isinstance(place, Reg) else place
+    made = in_memory(ctx, held, "temporary", span)
     return Val(Ptr(place.type), (made.address,))
 
 
@@ -365,6 +370,25 @@ def in_memory_wanted(ctx: Context, base: Lowered, span: Span) -> Mem:
         ctx.wanted.add(base.key)
         return in_memory(ctx, Val(base.type, base.vars), "temporary", span)
     return in_memory(ctx, base, "temporary", span)
+
+
+def indexable(ctx: Context, base: Lowered, span: Span) -> Mem:
+    """An array held in registers as memory that can be indexed. Of a kernel parameter a copy will do, so that its
+    other members stay in registers; a write to the copy takes that back for the next pass."""
+    if isinstance(base, Reg) and base.key in ctx.formals:
+        copy = in_memory(ctx, Val(base.type, base.vars), base.vars[0].name.partition("[")[0], span)
+        assert isinstance(copy.address, Address)
+        ctx.copies[copy.address.object] = base.key
+        return copy
+    return in_memory_wanted(ctx, base, span)
+
+
+def _written(ctx: Context, address: Expr) -> None:
+    """Note a write through, or an escape of, the address of a parameter's copy."""
+    while isinstance(address, PtrAdd):
+        address = address.pointer
+    if isinstance(address, Address) and address.object in ctx.copies:
+        ctx.wanted.add(ctx.copies[address.object])
 
 
 def dereference(ctx: Context, pointer: Val, span: Span) -> Lowered:

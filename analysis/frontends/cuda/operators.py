@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prelaunch.analysis.frontends.cuda import addresses, initialise, lower_call, lower_record, memory
+from prelaunch.analysis.frontends.cuda import addresses, initialise, libatomic, lower_call, lower_record, memory
 from prelaunch.analysis.frontends.cuda.constants import binary, cast, offset, truth, unary
 from prelaunch.analysis.frontends.cuda.context import Context, pointer_to
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Val
@@ -182,6 +182,9 @@ def advance(pointer: Val, count: Val, back: bool, span: Span) -> Val:
 
 def overloaded_operator(ctx: Context, name: str, left: Lowered, right: Lowered | None, span: Span) -> Val | Mem | None:
     """A member or free operator function applied; element-wise arithmetic of ``half2``; None when there is none."""
+    if isinstance(left.type, Record) and libatomic.is_atomic(left.type):
+        found = libatomic.method(ctx, left, name, [] if right is None else [right], span)
+        return memory_or_value(found) if found is not None else None
     if isinstance(left.type, Record):
         members = lower_call.call_method(ctx, left, name, [] if right is None else [right], (), span, quiet=True)
         if members is not None:

@@ -68,6 +68,7 @@ class _Resolver:
         self.sources: dict[int, list[Expr | None]] = {}
         self.targets: dict[int, frozenset[str] | None] = {}
         self.companions: dict[int, Var] = {}
+        self.loaded: set[int] = set()  # pointers that come out of memory
         self.available: dict[int, Expr] = {}  # pointers whose definition dominates this point
         self._collect()
         self._solve()
@@ -82,12 +83,16 @@ class _Resolver:
             if isinstance(param.var.type, Pointer):
                 target = Address(param.object) if param.object is not None else None
                 self.sources.setdefault(param.var.id, []).append(target)
+        kept = _KeptPointers(self.kernel)
         for stmt in walk(self.kernel.body):
             for var in defined(stmt):
                 last = max(last, var.id)
                 self.assigned[var.id] += 1
                 if isinstance(var.type, Pointer):
-                    self.sources.setdefault(var.id, []).append(stmt.expr if isinstance(stmt, Assign) else None)
+                    found: list[Expr] | None = [stmt.expr] if isinstance(stmt, Assign) else kept.read(stmt)
+                    self.sources.setdefault(var.id, []).extend(found if found else [None])
+                    if not isinstance(stmt, Assign):
+                        self.loaded.add(var.id)
         self.last = last
 
     def _solve(self) -> None:
@@ -105,7 +110,7 @@ class _Resolver:
             for expr in self.sources[ident]:
                 part = self._objects(expr) if expr is not None else None
                 found = None if part is None or found is None else found | part
-            if found is not None and len(found) > MAX_CASES:
+            if found is not None and len(found) > (1 if ident in self.loaded else MAX_CASES):
                 found = None
             if found != self.targets[ident]:
                 self.targets[ident] = found
@@ -284,8 +289,60 @@ class _Resolver:
         return stmt
 
 
+class _KeptPointers:
+    """Pointers stored in local objects: what a load from one may give.
+
+    Only objects whose address is used for nothing but accesses take part.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        names = {o.id for o in kernel.objects if o.space == "local"}
+        self.stored: dict[str, dict[int | None, list[Expr]]] = {name: {} for name in names}
+        lost: set[str] = set()
+        if not names:
+            return
+        for stmt in walk(kernel.body):
+            place = _local_place(stmt, names)
+            exprs = operands(stmt)
+            if place is not None:
+                assert isinstance(stmt, Load | Store)
+                exprs = stmt.exprs if isinstance(stmt, Store) else ()
+                if isinstance(stmt, Store) and isinstance(stmt.type, Pointer):
+                    self.stored[place[0]].setdefault(place[1], []).extend(stmt.exprs)
+            for expr in exprs:
+                lost.update(e.object for e in walk_expr(expr) if isinstance(e, Address))
+        for name in lost & names:
+            del self.stored[name]
+
+    def read(self, stmt: Stmt) -> list[Expr] | None:
+        """All pointers the load ``stmt`` may give, None when that is not known."""
+        place = _local_place(stmt, set(self.stored))
+        if place is None:
+            return None
+        slots = self.stored[place[0]]
+        if place[1] is None:
+            return [e for found in slots.values() for e in found]
+        return [*slots.get(place[1], ()), *slots.get(None, ())]
+
+
+def _local_place(stmt: Stmt, names: set[str]) -> tuple[str, int | None] | None:
+    """Object and offset (None: not constant) of a load or store of a local object."""
+    if not isinstance(stmt, Load | Store):
+        return None
+    address, at = stmt.address, 0
+    if isinstance(address, PtrAdd):
+        if any(isinstance(e, Address) for e in walk_expr(address.offset)):
+            return None
+        if not isinstance(address.offset, Const):
+            base = address.pointer
+            return (base.object, None) if isinstance(base, Address) and base.object in names else None
+        at = int(address.offset.value)
+        address = address.pointer
+    return (address.object, at) if isinstance(address, Address) and address.object in names else None
+
+
 def _both(a: Expr | None, b: Expr) -> Expr:
     return b if a is None else binary("land", a, b, BOOL, b.span)
 
 
-__all__ = ["Scalar", "operands", "resolve"]
+__all__ = ["Scalar", "resolve"]

@@ -182,7 +182,8 @@ def named(
     ctx: Context, name: str, args: tuple[TemplateArgument, ...] | None, listed: Node | None = None
 ) -> CType | None:
     bound = ctx.scope.find(name)
-    if isinstance(bound, TypeName):
+    own = args is not None and isinstance(bound, TypeName) and isinstance(bound.type, Record) and bound.type.args
+    if isinstance(bound, TypeName) and not own:  # a class's own name with arguments may be another instance of it
         return bound.type
     if isinstance(bound, Template):
         value = bound.value
