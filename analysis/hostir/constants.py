@@ -91,9 +91,12 @@ def initial(machine: Machine, variable: VariableDecl) -> Value | None:
     path = variable.file.source.path
     host = lookup.plain_host(machine, path)
     frame, state = lookup.empty_frame(machine, path, variable.qualified.rpartition("::")[0])
-    init = expr(host, value, text)
+    init: ir.Expr
     if value.type == "argument_list":
-        init = ir.Construct(words, init.parts if isinstance(init, ir.Unknown) else (init,), span=init.span)
+        args = tuple(expr(host, c, text) for c in value.named_children if c.type != "comment")
+        init = ir.Construct(words, args, span=text.span(value))
+    else:
+        init = expr(host, value, text)
     extents = tuple(expr(host, e, text) if e is not None else None for e in shape.extents)
     declared = ir.Declare(variable.name, variable.name, words, init, shape.pointers, extents, span=text.span(value))
     result = objects.declared_value(machine, frame, state, declared)

@@ -23,6 +23,7 @@ from prelaunch.analysis.hostir.values import (
 from prelaunch.analysis.kernel import BOOL, Const, Expr
 
 MAX_UNROLL = 16
+MAX_NESTED_UNROLL = 2
 MAX_SHORT = 6
 
 
@@ -281,7 +282,11 @@ def _loop(machine: Machine, frame: Frame, state: State, stmt: ir.Loop) -> bool:
     try:
         if stmt.kind == "each":
             return _each(machine, frame, state, stmt)
-        unrolled = _unroll(machine, frame, state, stmt)
+        machine.unrolling += 1
+        try:
+            unrolled = _unroll(machine, frame, state, stmt) if machine.unrolling <= MAX_NESTED_UNROLL else None
+        finally:
+            machine.unrolling -= 1
         return unrolled if unrolled is not None else _summarise(machine, frame, state, stmt)
     finally:
         frame.breaks, frame.continues = outer

@@ -92,6 +92,7 @@ class Machine:
     project: Project
     steps: int = 0
     depth: int = 0
+    unrolling: int = 0
     exploring: bool = False  # decided branches run on both sides, for launches that nothing reaches
     made: int = 0
     seen: list[Seen] = field(default_factory=list)

@@ -162,6 +162,10 @@ def dim3(value: Value) -> Record:
     one = Const(1, U32)
     if isinstance(value, NUMBERS):
         return Record("dim3", (("x", fold.cast(value, U32)), ("y", one), ("z", one)))
+    if isinstance(value, Array) and len(value.items) <= 3:
+        return Record(
+            "dim3", tuple(zip("xyz", [fold.cast(number(v), U32) for v in value.items] + [one] * 3, strict=False))
+        )
     name = value.name if isinstance(value, Symbol) else "dim3"
     return Record("dim3", tuple((a, unknown_number(U32, f"{name}.{a}", repr(value))) for a in "xyz"))
 
