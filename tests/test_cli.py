@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pty
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,9 @@ int main() {
   return cudaGetLastError() != cudaSuccess;
 }
 """
-UNKNOWN = '__global__ void k(int *x) { asm volatile("no.such.instruction;"); __syncthreads(); x[threadIdx.x] = 1; }\n'
+UNKNOWN = """\
+__global__ void k(int *x) { asm volatile("no.such.instruction;" ::: "memory"); __syncthreads(); x[threadIdx.x] = 1; }
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -191,12 +193,13 @@ def test_every_command_and_option_has_help() -> None:
 
 
 def test_help_answers_at_once() -> None:
-    """The best of five, because other processes may be running; the target is half a second."""
+    """Processor time, the best of five, because other processes may be running; the target is half a second."""
     times = []
     for _ in range(5):
-        started = time.monotonic()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-P", "-m", "prelaunch", "--help"], check=True, capture_output=True)
-        times.append(time.monotonic() - started)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(times) <= 0.5, f"{min(times):.2f} s"
 
 
