@@ -36,7 +36,7 @@ class Generated:
 
 @dataclass(slots=True)
 class _Scope:
-    """Names in reach by type; ``uniform``: every thread of the block is here; ``loop``: break and continue are legal."""
+    """Names in reach by type; ``uniform``: every thread of the block is here; ``loop``: break is legal."""
 
     variables: dict[str, str] = field(default_factory=dict)
     uniform: bool = True
@@ -131,7 +131,7 @@ class _Generator:
                 f"__byte_perm({a}, {b}, 0x5140)",
                 f"__popcll({a})",
                 f"__funnelshift_l({a}, {b}, 5)",
-            ]  # fmt: skip
+            ]
         )
 
     def read(self, scope: _Scope, depth: int) -> str:

@@ -258,7 +258,7 @@ class Body:
             if found is not None:
                 return found
         if word.startswith("%"):
-            if word not in SPECIAL_REGISTERS and not word.startswith("%envreg"):
+            if word not in SPECIAL_REGISTERS and not word.startswith(("%envreg", "%reserved_smem_offset")):
                 raise p.fail(f"undeclared register {word[:40]}")
             if p.kinds[p.at] == "directive":
                 word += p.next()
