@@ -29,7 +29,8 @@ int main() {
 }
 """
 UNKNOWN = """\
-__global__ void k(int *x) { asm volatile("no.such.instruction;" ::: "memory"); __syncthreads(); x[threadIdx.x] = 1; }
+__device__ void elsewhere(int *x);
+__global__ void k(int *x) { elsewhere(x); __syncthreads(); x[threadIdx.x] = 1; }
 """
 
 
