@@ -252,10 +252,11 @@ def test_textures_and_random_numbers_touch_no_object_unseen() -> None:
     kernel = lower("f[0] = tex2D<float>(t, 1.f, 2.f); f[1] = curand_uniform(&s[n]);", "",
                    "cudaTextureObject_t t, float* f, curandState* s, int n")  # fmt: skip
     assert {t for s in every(kernel, Opaque) for t in s.touches} == {"value"}
-    assert {c.object for s in (*every(kernel, Load), *every(kernel, Store)) for c in s.cases} == {"f", "s"}
+    accesses: list[Load | Store] = [*every(kernel, Load), *every(kernel, Store)]
+    assert {c.object for s in accesses for c in s.cases} == {"f", "s"}
 
 
-# --- inline PTX ----------------------------------------------------------------------------------------------------------
+# --- inline PTX ------------------------------------------------------------------------------------------------------
 
 
 def test_ptx_values() -> None:

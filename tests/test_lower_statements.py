@@ -88,7 +88,7 @@ def targets(kernel: Kernel, kind: type[Load] | type[Store] | type[Atomic] = Stor
     return [(c.object, show(c.offset)) for s in every(kernel, kind) for c in s.cases if c.guard is None]
 
 
-# --- control -----------------------------------------------------------------------------------------------------------
+# --- control ---------------------------------------------------------------------------------------------------------
 
 
 def test_early_return_is_exit_and_the_last_one_is_dropped() -> None:
@@ -200,7 +200,7 @@ def test_goto_is_opaque_control() -> None:
     assert opaque.touches == {"control"}
 
 
-# --- order of evaluation -------------------------------------------------------------------------------------------------
+# --- order of evaluation ---------------------------------------------------------------------------------------------
 
 
 def test_postfix_increment_gives_the_old_value() -> None:
@@ -222,7 +222,7 @@ def test_arguments_keep_the_values_they_had() -> None:
     assert show(b.expr) == "i"
 
 
-# --- calls -------------------------------------------------------------------------------------------------------------
+# --- calls -----------------------------------------------------------------------------------------------------------
 
 
 def test_device_functions_are_inlined_with_early_return() -> None:
@@ -272,7 +272,8 @@ def test_default_arguments_overloads_and_templates() -> None:
     template <> __device__ float twice<float>(float x, int times) { return x; }
     template <int N> struct Sum { static constexpr int value = N + Sum<N - 1>::value; };
     template <> struct Sum<0> { static constexpr int value = 0; };
-    __global__ void k(int* o, float* f) { o[0] = pick(3); f[0] = pick(2.f); o[1] = twice(5); f[1] = twice(2.f); o[2] = Sum<4>::value; }
+    __global__ void k(int* o, float* f) { o[0] = pick(3); f[0] = pick(2.f); o[1] = twice(5); f[1] = twice(2.f);
+      o[2] = Sum<4>::value; }
     """
     kernel = clean(text)
     assert [c.callee for c in every(kernel, Call)] == ["pick", "pick", "twice", "twice"]
@@ -297,7 +298,7 @@ def test_packs_and_folds() -> None:
     assert len(every(clean(text), Load)) == 2
 
 
-# --- classes -------------------------------------------------------------------------------------------------------------
+# --- classes ---------------------------------------------------------------------------------------------------------
 
 
 def test_small_records_live_in_variables() -> None:
@@ -339,7 +340,7 @@ def test_struct_parameters_are_leaves() -> None:
     assert store.cases[0].object == "a.p"
 
 
-# --- memory ------------------------------------------------------------------------------------------------------------
+# --- memory ----------------------------------------------------------------------------------------------------------
 
 
 def test_vector_accesses_move_at_once() -> None:
@@ -411,7 +412,8 @@ def test_globals_constants_and_literals() -> None:
 
 def test_volatile_accesses_say_so() -> None:
     kernel = clean("__global__ void k(volatile int* p) { __shared__ volatile float s[2]; s[0] = p[1]; }")
-    assert [(s.order, s.scope) for s in (*every(kernel, Load), *every(kernel, Store))] == [("volatile", "system")] * 2
+    accesses: list[Load | Store] = [*every(kernel, Load), *every(kernel, Store)]
+    assert [(s.order, s.scope) for s in accesses] == [("volatile", "system")] * 2
     assert kernel.object("s").volatile
 
 
@@ -430,7 +432,7 @@ def test_index_arithmetic_keeps_c_widths() -> None:
     assert show(second.cases[0].offset) == "(i64((m mul u64(n))) mul 4)"
 
 
-# --- assumptions, macros, limits -----------------------------------------------------------------------------------------
+# --- assumptions, macros, limits -------------------------------------------------------------------------------------
 
 
 def test_assert_is_an_assumption_whose_loads_are_done() -> None:
@@ -472,13 +474,15 @@ def test_node_budget_and_depth_become_opaque() -> None:
 def test_unbound_template_parameters_are_unknown_and_noted() -> None:
     kernel = lower("template <typename T, int N> __global__ void k(T* o) { o[N] = 1; }")
     (opaque,) = every(kernel, Opaque)
-    assert (opaque.reason, opaque.touches) == ("template parameter N not bound", {"value"})
+    assert opaque.reason == "template parameter N not bound"
+    assert opaque.touches == {"value"}
     assert "template parameter T not bound: taken as float" in kernel.notes
     assert every(kernel, Store)[0].type == F32
 
 
 def test_launch_bounds_and_formals() -> None:
-    kernel = clean("#define B 256\ntemplate <int M> __global__ void __launch_bounds__(B, M) k(const float* __restrict__ a,"
+    kernel = clean("#define B 256\ntemplate <int M> __global__ void __launch_bounds__(B, M)"
+                   " k(const float* __restrict__ a,"
                    " double d, char c) {}", ("2",))  # fmt: skip
     assert kernel.launch_bounds == (256, 2, None)
     assert [(f.name, f.ctype, f.size, f.restrict, f.const) for f in kernel.formals] == [

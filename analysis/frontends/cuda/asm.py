@@ -283,7 +283,7 @@ def _put(ctx: Context, operand: Operand, span: Span) -> None:
         memory.store(ctx, place, value, span)
 
 
-# --- instructions ------------------------------------------------------------------------------------------------------
+# --- instructions ----------------------------------------------------------------------------------------------------
 
 
 def run(program: Program, text: str) -> None:

@@ -133,7 +133,7 @@ def _make_vector(ctx: Context, name: str, args: list[Lowered], span: Span) -> Lo
     return lower_record.from_values(ctx, VECTORS[name.removeprefix("make_")], args, span)
 
 
-# --- overloads ---------------------------------------------------------------------------------------------------------
+# --- overloads -------------------------------------------------------------------------------------------------------
 
 
 def choose(row: Row, args: list[Lowered]) -> Signature | None:
@@ -195,7 +195,7 @@ def operand_values(ctx: Context, signature: Signature, args: list[Lowered], span
     return exprs
 
 
-# --- kinds -------------------------------------------------------------------------------------------------------------
+# --- kinds -----------------------------------------------------------------------------------------------------------
 
 Handler = Callable[[Context, Row, Signature, list[Lowered], Span], Lowered]
 

@@ -57,6 +57,7 @@ class Limits:
     depth: int = 200
     inline: int = 40
     recursion: int = 2
+    level: int = 1500
     restarts: int = 4
 
 
@@ -110,7 +111,8 @@ class Context:
     dynamic: str | None = None  # id of the dynamic shared memory object
     repaired: str = ""
     count: int = 0
-    depth: int = 0
+    depth: int = 0  # nested expressions and statements of this function
+    level: int = 0  # of all functions being lowered
     next_var: int = 0
     next_label: int = 0
     stopped: bool = False
@@ -196,6 +198,16 @@ class Context:
     def add_object(self, made: Object) -> Object:
         self.objects[made.id] = made
         return made
+
+    def enter(self) -> bool:
+        """Go one level down; False when that is too deep. ``leave`` goes back up in either case."""
+        self.depth += 1
+        self.level += 1
+        return self.depth <= self.limits.depth and self.level <= self.limits.level
+
+    def leave(self) -> None:
+        self.depth -= 1
+        self.level -= 1
 
     def paths(self) -> dict[str, dict[int, str]]:
         """Access paths of the elements of local objects: ``{"v": {4: ".y"}}``."""

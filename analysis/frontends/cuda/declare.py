@@ -10,6 +10,7 @@ from prelaunch.analysis.frontends.cuda import (
     assign,
     enums,
     evaluate,
+    expand,
     globals,
     initialise,
     inline,
@@ -301,7 +302,7 @@ def _vexing(ctx: Context, spec: typenames.Specifiers, inner: Node, span: Span) -
     if any(typenames.lookup_type(ctx, v) is not None for v in values):
         return False
     label = ctx.text(name)
-    args = [lower_expr.lower(ctx, v) for v in values]
+    args = [expand.reread(ctx, p, ctx.text(p)) for p in listed.named_children if p.type == "parameter_declaration"]
     made = lower_record.construct(ctx, spec.type, args, span)
     if leaves(spec.type) == () and not isinstance(spec.type, Record):
         ctx.scope.names[label] = memory.load(ctx, args[0], span)
@@ -358,7 +359,7 @@ def macro_block(ctx: Context, node: Node) -> None:
     ctx.opaque("syntax not understood", ctx.span(node), EVERYTHING)
 
 
-# --- declarations the grammar reads as something else ----------------------------------------------------------------------
+# --- declarations the grammar reads as something else ----------------------------------------------------------------
 
 
 def split_declaration(ctx: Context, nodes: Sequence[Node], position: int) -> int:

@@ -84,7 +84,7 @@ def mask_of(group: Lowered, span: Span) -> Expr | None:
     return binary("shl", unsigned((1 << kind.size) - 1, span), first, U32, span)
 
 
-# --- free functions ----------------------------------------------------------------------------------------------------
+# --- free functions --------------------------------------------------------------------------------------------------
 
 
 def free_call(
@@ -157,7 +157,7 @@ def _copy(ctx: Context, group: Val, args: list[Lowered], span: Span) -> Lowered:
     return Val(VOID)
 
 
-# --- members -----------------------------------------------------------------------------------------------------------
+# --- members ---------------------------------------------------------------------------------------------------------
 
 
 def member(ctx: Context, place: Lowered, name: str, span: Span) -> Lowered:

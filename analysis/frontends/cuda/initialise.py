@@ -50,6 +50,8 @@ def from_list(ctx: Context, node: Node, to: CType) -> Lowered:
     span = ctx.span(node)
     items = items_of(node)
     if scalar(to):
+        while len(items) == 1 and items[0].type == "initializer_list":
+            items = items_of(items[0])
         if not items:
             return memory.zero(to, span) or ctx.unknown(f"{spell(to)} initialised", span, to)
         return lower_expr.converted(ctx, items[0], to)
@@ -274,6 +276,8 @@ def store_string(ctx: Context, place: Lowered, node: Node) -> None:
 
 def constant_parts(ctx: Context, ctype: CType, value: Node, at: int) -> Iterator[tuple[int, Scalar, int | float]]:
     """Scalars of a constant initialiser: (offset, type, value). Raises NotConstantError."""
+    while value.type == "initializer_list" and not isinstance(ctype, Array | Record) and len(items_of(value)) == 1:
+        value = items_of(value)[0]
     if value.type == "initializer_list":
         items = items_of(value)
         if isinstance(ctype, Array):
@@ -285,9 +289,6 @@ def constant_parts(ctx: Context, ctype: CType, value: Node, at: int) -> Iterator
                 yield from constant_parts(ctx, field.type, item, at + field.offset)
             return
         if not items:
-            return
-        if len(items) == 1:
-            yield from constant_parts(ctx, ctype, items[0], at)
             return
         raise NotConstantError
     found = evaluate.scratch_to(ctx, value, ctype)

@@ -101,7 +101,7 @@ def _loop(
     ctx.emit(made)
 
 
-# --- counted loops -----------------------------------------------------------------------------------------------------
+# --- counted loops ---------------------------------------------------------------------------------------------------
 
 
 def recognise(before: list[Stmt], cond: Expr, body: list[Stmt], step: list[Stmt]) -> LoopInfo | None:
@@ -198,7 +198,7 @@ def _reads(expr: Expr, ids: set[int]) -> bool:
     return any(isinstance(e, Var) and e.id in ids for e in walk_expr(expr))
 
 
-# --- range-for ---------------------------------------------------------------------------------------------------------
+# --- range-for -------------------------------------------------------------------------------------------------------
 
 
 def range_for(ctx: Context, node: Node) -> None:

@@ -49,8 +49,8 @@ from prelaunch.analysis.kernel import (
     Var,
 )  # fmt: skip
 
-_FRAMES = 60_000
-"""Python frames allowed while lowering: nesting is counted (``Limits.depth`` and ``Limits.inline``), not left to it."""
+_FRAMES = 15_000
+"""Python frames allowed while lowering: nesting is counted (``Limits.level`` bounds it), not left to Python."""
 
 
 def lower_kernel(

@@ -55,13 +55,12 @@ def lower(ctx: Context, node: Node) -> Lowered:
     handler = _handlers().get(node.type)
     if handler is None:
         return ctx.unknown(_not_modelled(ctx, node), ctx.span(node), touches=("value", "memory", "control"))
-    ctx.depth += 1
     try:
-        if ctx.depth > ctx.limits.depth:
+        if not ctx.enter():
             return ctx.unknown("nesting too deep", ctx.span(node), touches=("value", "memory", "control"))
         return handler(ctx, node)
     finally:
-        ctx.depth -= 1
+        ctx.leave()
 
 
 def _not_modelled(ctx: Context, node: Node) -> str:
@@ -136,7 +135,7 @@ def type_of_expression(ctx: Context, node: Node) -> CType:
         return lower(ctx, node).type
 
 
-# --- literals ----------------------------------------------------------------------------------------------------------
+# --- literals --------------------------------------------------------------------------------------------------------
 
 
 def _number(ctx: Context, node: Node) -> Lowered:
@@ -194,7 +193,7 @@ def _literal_suffix(ctx: Context, node: Node) -> Lowered:
     return _number(ctx, node)
 
 
-# --- operators ---------------------------------------------------------------------------------------------------------
+# --- operators -------------------------------------------------------------------------------------------------------
 
 
 def _parenthesized(ctx: Context, node: Node) -> Lowered:
@@ -209,28 +208,52 @@ def _parenthesized(ctx: Context, node: Node) -> Lowered:
 
 
 def _binary(ctx: Context, node: Node) -> Lowered:
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    sign = node.child_by_field_name("operator")
-    if left is None or right is None or sign is None:
-        return ctx.unknown("syntax not understood", ctx.span(node))
-    symbol = ctx.text(sign)
-    span = ctx.span(node)
+    """A binary expression; chains that lean to the left (``a + b + c ...``) are walked in a loop."""
     if _misread(ctx, node):
-        text = ctx.text(node)
-        simpler = expand.bare(ctx, text)
-        if simpler != text:
+        simpler = expand.bare(ctx, ctx.text(node))
+        if simpler != ctx.text(node):
             return expand.reread(ctx, node, simpler)
-    if symbol in _SIGNS and left.type == "parenthesized_expression":
-        named = parenthesized_type(ctx, left)
-        if named is not None:
-            return _signed_cast(ctx, named, symbol, right, span)
+    spine: list[Node] = []
+    current: Node | None = node
+    while current is not None and current.type == "binary_expression":
+        spine.append(current)
+        current = current.child_by_field_name("left")
+    if current is None:
+        return ctx.unknown("syntax not understood", ctx.span(node))
+    value: Lowered | None = None
+    if current.type == "parenthesized_expression":
+        value = _cast_and_sign(ctx, current, spine)
+    if value is None:
+        value = _operand(ctx, current)
+    for item in reversed(spine):
+        value = _step(ctx, value, item)
+    return value
+
+
+def _cast_and_sign(ctx: Context, left: Node, spine: list[Node]) -> Lowered | None:
+    """``(T)-x`` at the left end of a chain: takes its node off ``spine`` and gives the cast."""
+    sign, right = spine[-1].child_by_field_name("operator"), spine[-1].child_by_field_name("right")
+    if sign is None or right is None or ctx.text(sign) not in _SIGNS:
+        return None
+    named = parenthesized_type(ctx, left)
+    if named is None:
+        return None
+    last = spine.pop()
+    return _signed_cast(ctx, named, ctx.text(sign), right, ctx.span(last))
+
+
+def _step(ctx: Context, left: Lowered, node: Node) -> Lowered:
+    """``left op right`` where ``node`` holds the operator and the right side."""
+    right, sign = node.child_by_field_name("right"), node.child_by_field_name("operator")
+    span = ctx.span(node)
+    if right is None or sign is None:
+        return ctx.unknown("syntax not understood", span)
+    symbol = ctx.text(sign)
     if symbol in ("&&", "||", "and", "or"):
         return _short_circuit(ctx, left, right, symbol in ("&&", "and"), span)
-    a = _operand(ctx, left)
     mark = ctx.mark()
     b = _operand(ctx, right)
-    a = ctx.protect_place(a, mark)
-    return operators.apply(ctx, symbol, a, b, span)
+    return operators.apply(ctx, symbol, ctx.protect_place(left, mark), b, span)
 
 
 def _misread(ctx: Context, node: Node) -> bool:
@@ -293,8 +316,8 @@ def _operand(ctx: Context, node: Node) -> Lowered:
     return found
 
 
-def _short_circuit(ctx: Context, left: Node, right: Node, conjunction: bool, span: Span) -> Lowered:
-    a = condition(ctx, left)
+def _short_circuit(ctx: Context, left: Lowered, right: Node, conjunction: bool, span: Span) -> Lowered:
+    a = operators.condition(ctx, left, left.exprs[0].span if isinstance(left, Val) and left.exprs else span)
     if isinstance(a, Const) and bool(a.value) != conjunction:
         return Val(BOOL, (a,))
     mark = ctx.mark()

@@ -60,14 +60,13 @@ def statement(ctx: Context, node: Node) -> None:
         reason = "syntax not understood" if node.is_error else f"{node.type.replace('_', ' ')} not modelled"
         ctx.opaque(reason, ctx.span(node), EVERYTHING)
         return
-    ctx.depth += 1
     try:
-        if ctx.depth > ctx.limits.depth:
+        if not ctx.enter():
             ctx.opaque("nesting too deep", ctx.span(node), EVERYTHING)
             return
         handler(ctx, node)
     finally:
-        ctx.depth -= 1
+        ctx.leave()
 
 
 def scoped(ctx: Context, node: Node) -> None:
@@ -128,7 +127,7 @@ def statement_expression(ctx: Context, node: Node) -> Lowered:
         return Val(VOID)
 
 
-# --- control -----------------------------------------------------------------------------------------------------------
+# --- control ---------------------------------------------------------------------------------------------------------
 
 
 def clause(ctx: Context, node: Node) -> Expr | None:

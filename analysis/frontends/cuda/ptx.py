@@ -124,7 +124,7 @@ def vector(text: str) -> list[str]:
     return [inner]
 
 
-# --- arithmetic --------------------------------------------------------------------------------------------------------
+# --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
 def _move(program: Program, parts: list[str], args: list[str]) -> bool:
@@ -267,7 +267,7 @@ def _selp(program: Program, parts: list[str], args: list[str]) -> bool:
     return True
 
 
-# --- memory ------------------------------------------------------------------------------------------------------------
+# --- memory ----------------------------------------------------------------------------------------------------------
 
 
 def semantics(parts: list[str]) -> tuple[Order, Scope]:
@@ -411,7 +411,7 @@ def _mbarrier(program: Program, parts: list[str], args: list[str]) -> bool:
     return True
 
 
-# --- synchronisation -----------------------------------------------------------------------------------------------------
+# --- synchronisation -------------------------------------------------------------------------------------------------
 
 
 def _barrier(program: Program, parts: list[str], args: list[str]) -> bool:
@@ -518,7 +518,7 @@ def _collective(program: Program, parts: list[str], args: list[str]) -> bool:
     return True
 
 
-# --- matrices ------------------------------------------------------------------------------------------------------------
+# --- matrices --------------------------------------------------------------------------------------------------------
 
 
 def _ldmatrix(program: Program, parts: list[str], args: list[str]) -> bool:

@@ -312,7 +312,7 @@ def qualified_value(ctx: Context, node: Node, span: Span) -> Lowered | None:
 
 def owner_of(ctx: Context, parts: list[Node]) -> CType | None:
     """The class or enum that ``parts`` name, None for namespaces."""
-    if not parts:
+    if not parts or len(parts) > 16:
         return None
     if len(parts) == 1:
         return typenames.lookup_type(ctx, parts[0])

@@ -151,6 +151,14 @@ def type_of(ctx: Context, node: Node) -> CType:
 
 
 def lookup_type(ctx: Context, node: Node) -> CType | None:
+    """The type a specifier names, None when it names none or nests too deep."""
+    try:
+        return _lookup(ctx, node) if ctx.enter() else None
+    finally:
+        ctx.leave()
+
+
+def _lookup(ctx: Context, node: Node) -> CType | None:
     kind = node.type
     if kind == "primitive_type":
         return builtin_type(ctx.text(node))

@@ -372,7 +372,7 @@ def common(a: Scalar, b: Scalar) -> Scalar:
     return unsigned if unsigned.bits >= signed.bits else signed
 
 
-# --- built-in types ----------------------------------------------------------------------------------------------------
+# --- built-in types --------------------------------------------------------------------------------------------------
 
 _WORDS: dict[str, CType] = {
     "void": VOID, "bool": BOOL, "_Bool": BOOL, "char": I8, "wchar_t": I32, "char8_t": U8, "char16_t": U16,
