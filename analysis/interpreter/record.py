@@ -1,7 +1,6 @@
-"""What an execution leaves behind: accesses as columns, problems, the step budget.
+"""What an execution leaves behind: a log of accesses, problems, the step budget.
 
-A log row is one statement executed by some lanes; ``columns`` spreads rows into one entry per thread, and ``events``
-turns those into the ``Event`` objects of a ``Trace``.
+A log row is one statement executed by some lanes; ``events`` spreads rows into the ``Event`` objects of a ``Trace``.
 """
 
 from __future__ import annotations
@@ -60,23 +59,6 @@ class Row:
     size: int
     instance: int = -1  # which meeting of threads a barrier row belongs to
     values: npt.NDArray[np.uint8] | None = None  # (lanes, size) bytes written
-
-
-@dataclass(slots=True)
-class Columns:
-    """One entry per event, in order of execution. ``sequence`` numbers the events of one thread from 0."""
-
-    block: npt.NDArray[np.int64]
-    thread: npt.NDArray[np.int64]
-    phase: npt.NDArray[np.int64]
-    site: npt.NDArray[np.int64]
-    object: npt.NDArray[np.int64]
-    offset: npt.NDArray[np.int64]
-    size: npt.NDArray[np.int64]
-    sequence: npt.NDArray[np.int64]
-    instance: npt.NDArray[np.int64]
-    row: npt.NDArray[np.int64]
-    lane: npt.NDArray[np.int64]  # position inside the row
 
 
 @dataclass(slots=True)
@@ -148,56 +130,35 @@ class Recorder:
             for (kind, _, _), found in self.found.items()
         )
 
-    def columns(self) -> Columns:
-        rows = self.rows
-        lengths = np.array([len(row.threads) for row in rows], np.int64)
-        total = int(lengths.sum())
-
-        def spread(values: list[int]) -> npt.NDArray[np.int64]:
-            return np.repeat(np.array(values, np.int64), lengths)
-
-        def joined(parts: list[Any]) -> npt.NDArray[np.int64]:
-            return np.concatenate(parts).astype(np.int64, copy=False) if parts else np.zeros(0, np.int64)
-
-        block = spread([row.block for row in rows])
-        thread = joined([row.threads for row in rows])
-        starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return Columns(
-            block=block,
-            thread=thread,
-            phase=joined([row.phase for row in rows]),
-            site=spread([row.site.index for row in rows]),
-            object=spread([row.region for row in rows]),
-            offset=joined([row.offsets for row in rows]),
-            size=spread([row.size for row in rows]),
-            sequence=_numbered(block, thread),
-            instance=spread([row.instance for row in rows]),
-            row=np.repeat(np.arange(len(rows)), lengths),
-            lane=np.arange(total) - starts,
-        )
-
     def events(self) -> tuple[Event, ...]:
-        c = self.columns()
-        cells = zip(
-            c.block.tolist(), c.thread.tolist(), c.phase.tolist(), c.object.tolist(), c.offset.tolist(),
-            c.sequence.tolist(), c.row.tolist(), c.lane.tolist(), strict=True,
-        )  # fmt: skip
-        return tuple(self._event(*cell) for cell in cells)
+        """Every log row spread over its threads, in order of execution; ``sequence`` numbers each thread's from 0."""
+        if not self.rows:
+            return ()
+        lengths = np.array([len(row.threads) for row in self.rows], np.int64)
+        blocks = np.repeat(np.array([row.block for row in self.rows], np.int64), lengths)
+        sequence = _numbered(blocks, np.concatenate([row.threads for row in self.rows]).astype(np.int64)).tolist()
+        result: list[Event] = []
+        for row in self.rows:
+            result.extend(self._spread(row, sequence[len(result) : len(result) + len(row.threads)]))
+        return tuple(result)
 
-    def _event(
-        self, block: int, thread: int, phase: int, object: int, offset: int, sequence: int, row_index: int, lane: int
-    ) -> Event:
-        row = self.rows[row_index]
-        site = row.site
+    def _spread(self, row: Row, sequence: list[int]) -> list[Event]:
+        site, size, block = row.site, row.size, row.block
+        mode, span, order, scope = site.mode, site.span, site.order, site.scope
+        written = span.spelling or span
+        file, line = written.file, written.line
+        object = self.objects[row.region] if row.region >= 0 else ""
+        values: list[bytes | None] = [None] * len(sequence)
         if row.instance >= 0:
-            value: bytes | None = row.instance.to_bytes(8, "little")
-        else:
-            value = row.values[lane].tobytes() if row.values is not None else None
-        written = site.span.spelling or site.span
-        return Event(
-            block, thread, phase, site.mode, self.objects[object] if object >= 0 else "", offset, row.size,
-            written.file, written.line, sequence, site.span, site.order, site.scope, value,
-        )  # fmt: skip
+            values = [row.instance.to_bytes(8, "little")] * len(sequence)
+        elif row.values is not None:
+            raw = row.values.tobytes()
+            values = [raw[i : i + size] for i in range(0, len(raw), size)]
+        cells = zip(row.threads.tolist(), row.phase.tolist(), row.offsets.tolist(), sequence, values, strict=True)
+        return [
+            Event(block, t, phase, mode, object, offset, size, file, line, number, span, order, scope, value)
+            for t, phase, offset, number, value in cells
+        ]
 
 
 def _numbered(block: npt.NDArray[np.int64], thread: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
