@@ -185,7 +185,7 @@ def _fold(expr: Expr, operands: list[Value], dims: Dims) -> Value:
     if isinstance(expr, Cast):
         value = replace(operands[0])
     elif isinstance(expr, Binary):
-        value = _binary(expr, operands[0], operands[1], value)
+        value = _low_bits(expr, operands[0], operands[1], dims) or _binary(expr, operands[0], operands[1], value)
     elif isinstance(expr, Select):
         known = operands[0].const
         value = operands[1 if known else 2] if known is not None else _selected(*operands)
@@ -199,6 +199,18 @@ def _fold(expr: Expr, operands: list[Value], dims: Dims) -> Value:
 
 def _selected(cond: Value, then: Value, orelse: Value) -> Value:
     return join(then, orelse, cond.level, cond.why)
+
+
+def _low_bits(expr: Binary, a: Value, b: Value, dims: Dims) -> Value | None:
+    """``v % 2^k`` and ``v & (2^k - 1)`` of a lane-aligned value: the low bits of the lane id, whatever the block."""
+    size = b.const if expr.op == "rem" else b.const + 1 if expr.op == "and" and b.const is not None else None
+    if not a.lane or size not in (1, 2, 4, 8, 16, 32) or a.lanes is not None:
+        return None
+    if expr.op == "rem" and (a.low is None or a.low < 0):
+        return None
+    lane = _in_warp("laneid", dims, a.why or Why("laneid", expr.span))
+    lanes = lane.lanes % size if lane.lanes is not None else None
+    return replace(lane, high=size - 1, lane=size == WARP_SIZE, lanes=lanes)
 
 
 def _extreme(name: str, a: Value, b: Value, value: Value) -> Value:

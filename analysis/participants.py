@@ -59,29 +59,28 @@ class Participants:
         source = self.source(stmt.mask)
         if source is None or depth > MAX_CHAIN:
             return "the mask is computed"
-        if source.op == "activemask" and self._company(source, stmt) == ():
+        apart = self._company(source, stmt)
+        if source.op == "activemask" and _together(apart):
             return None
         if source.mask is None or self.doubt(source, depth + 1) is not None:
             return f"the mask comes from {source.op}"
-        apart = self._company(source, stmt)
-        if source.op == "match.any" and apart == ():
+        if source.op == "match.any" and _together(apart):
             return None
         if source.op == "vote.ballot" and apart is not None and self._is_vote_for(source, apart, stmt):
             return None
         return f"the mask comes from {source.op}"
 
     def _company(self, source: Stmt, stmt: Stmt) -> tuple[Cause, ...] | None:
-        """Decisions within a warp that ``stmt`` stands under beyond those of ``source``; None when it is not so simple:
-        ``source`` has others, or lanes may return in between."""
-        first, second = (self._parts(item) for item in (source, stmt))
-        if [id(c.stmt) for c in second[: len(first)]] != [id(c.stmt) for c in first]:
+        """Decisions that ``stmt`` stands under beyond those of ``source``; None when it is not so simple: ``source``
+        stands under others that part lanes of a warp, or lanes may return in between."""
+        first, second = (self.uniform.control(item).causes for item in (source, stmt))
+        shared = {id(cause.stmt) for cause in second}
+        if any(cause.level > Level.WARP and id(cause.stmt) not in shared for cause in first):
             return None
         if any(self._places.between(source, exit_, stmt) for exit_ in self._exits):
             return None
-        return second[len(first) :]
-
-    def _parts(self, stmt: Stmt) -> tuple[Cause, ...]:
-        return tuple(cause for cause in self.uniform.control(stmt).causes if cause.level > Level.WARP)
+        known = {id(cause.stmt) for cause in first}
+        return tuple(cause for cause in second if id(cause.stmt) not in known)
 
     def _fits_exactly(self, stmt: Collective, mask: Expr) -> bool:
         """Lane by lane over one block: does the mask of each executing lane name those that execute?"""
@@ -151,12 +150,15 @@ class Participants:
             expr = writer.expr
 
     def _is_vote_for(self, ballot: Collective, apart: tuple[Cause, ...], stmt: Collective) -> bool:
-        """Does one branch alone part ``stmt`` from the vote, and was its condition what was voted on?"""
-        if len(apart) != 1 or not isinstance(apart[0].stmt, If):
-            return False
-        branch = apart[0].stmt
-        inside = any(item is stmt for item in walk(branch.then))
-        return inside and self._settled(branch.cond) and _bare(branch.cond) == _bare(ballot.args[0])
+        """Is ``stmt`` inside a branch on what was voted, and parted from the vote by no other decision in a warp?"""
+        wanted = _bare(ballot.args[0])
+        branches = [
+            cause.stmt
+            for cause in apart
+            if isinstance(cause.stmt, If) and _bare(cause.stmt.cond) == wanted and self._settled(cause.stmt.cond)
+        ]
+        inside = [branch for branch in branches if any(item is stmt for item in walk(branch.then))]
+        return bool(inside) and _together(tuple(cause for cause in apart if cause.stmt is not inside[0]))
 
     def _settled(self, expr: Expr) -> bool:
         """Is every variable in ``expr`` written once only, so that it means the same in both places?"""
@@ -179,6 +181,11 @@ class Participants:
     @cached_property
     def _places(self) -> Places:
         return Places(self.kernel)
+
+
+def _together(apart: tuple[Cause, ...] | None) -> bool:
+    """Do these decisions leave lanes of a warp together?"""
+    return apart is not None and all(cause.level <= Level.WARP for cause in apart)
 
 
 def _bare(expr: Expr) -> Expr:

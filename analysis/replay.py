@@ -20,7 +20,7 @@ from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.show import show_expr
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.trace import Dim3, LaunchConfig, Problem, ProblemKind
-from prelaunch.analysis.trials import Trial, trials
+from prelaunch.analysis.trials import Trial, trials, variants
 from prelaunch.analysis.uniformity import Uniformity, uniformity
 
 QUICK_STEPS = 300_000
@@ -201,10 +201,11 @@ class Case:
 
 
 def cases(facts: Facts) -> tuple[Case, ...]:
-    """One per launch, or one without; computed once per ``facts``."""
+    """One per launch, or one without; computed once per ``facts``. A launch whose block is one of a few is each."""
     known = facts.cache.get("replay.cases")
     if not isinstance(known, tuple):
-        launches: tuple[Launch | None, ...] = facts.launches or (None,)
+        stated = tuple(variant for launch in facts.launches for variant in variants(launch))
+        launches: tuple[Launch | None, ...] = stated or (None,)
         known = tuple(_case(facts, launch) for launch in launches)
         facts.cache["replay.cases"] = known
     return known

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
+
 from prelaunch.analysis.kernel import (
     Async,
     Atomic,
@@ -9,6 +13,7 @@ from prelaunch.analysis.kernel import (
     Collective,
     Kernel,
     Load,
+    Loop,
     Mma,
     Opaque,
     Space,
@@ -17,8 +22,9 @@ from prelaunch.analysis.kernel import (
     operands,
     walk,
 )
+from prelaunch.analysis.lanes import spread
 from prelaunch.analysis.launch import Launch
-from prelaunch.analysis.levels import Dims, Level, Value, Why
+from prelaunch.analysis.levels import WARP_SIZE, Dims, Key, Level, Value, Why, evaluate
 from prelaunch.analysis.points_to import PointsTo
 
 
@@ -105,3 +111,26 @@ def exchanged(stmt: Collective, found: list[Value], dims: Dims) -> Value:
     elif stmt.op in ("vote.ballot", "match.all") or stmt.op.startswith("reduce"):
         level = Level.WARP
     return Value(dims.collapse(level), why)
+
+
+def rounds(loop: Loop, env: Mapping[Key, Value], dims: Dims) -> Level:
+    """How far apart the numbers of rounds of a counted loop are, where they are numbers in every thread of a block.
+
+    ``env`` holds before the loop. Breaks are not looked at.
+    """
+    info, threads = loop.info, dims.threads
+    if info is None or info.kind != "affine" or info.cmp == "ne" or threads is None:
+        return Level.THREAD
+    first, bound, step = (evaluate(expr, env, dims, {}) for expr in (info.init, info.bound, info.step))
+    size = step.const
+    ends = [v.lanes if v.lanes is not None else spread(v.const, threads) for v in (first, bound)]
+    if size is None or ends[0] is None or ends[1] is None or (size > 0) != (info.cmp in ("lt", "le")) or size == 0:
+        return Level.THREAD
+    if min(int(ends[0].min()), int(ends[1].min())) < 0:
+        return Level.THREAD  # a comparison of another signedness would see other numbers
+    distance = (ends[1] - ends[0]) * (1 if size > 0 else -1) + (info.cmp in ("le", "ge"))
+    trips = np.maximum(0, -(-distance // abs(size)))
+    if (trips == trips[0]).all():
+        return Level.GRID
+    whole = all((trips[i : i + WARP_SIZE] == trips[i]).all() for i in range(0, threads, WARP_SIZE))
+    return dims.collapse(Level.WARP if whole else Level.THREAD)

@@ -43,7 +43,7 @@ from prelaunch.analysis.levels import (
     evaluate,
     join,
 )
-from prelaunch.analysis.uniform_effects import Written, exchanged
+from prelaunch.analysis.uniform_effects import Written, exchanged, rounds
 from prelaunch.analysis.uniform_env import (
     ALL,
     Cause,
@@ -188,6 +188,7 @@ class UniformityWalk:
 
     def loop(self, stmt: Loop, env: Env) -> Env | None:
         self.controls[id(stmt)] = self.control()
+        trips = rounds(stmt, env, self.dims)
         keys = self.keys(stmt)
         head = self.heads.setdefault(stmt.label, {})
         for key in keys:
@@ -199,7 +200,7 @@ class UniformityWalk:
         leaving: Env | None = None
         current: Env | None = env
         if stmt.test_first:
-            current, leaving = self.test(stmt, current)
+            current, leaving = self.test(stmt, current, trips)
         if current is not None:
             current = self.block(stmt.body, current)
         current = meet(current, frame)
@@ -208,7 +209,7 @@ class UniformityWalk:
         if current is not None:
             current = self.block(stmt.step, current)
         if not stmt.test_first:
-            current, leaving = self.test(stmt, current)
+            current, leaving = self.test(stmt, current, trips)
         self.back(head, keys, current)
         self.leave_frame()
         for other in frame.breaks:
@@ -218,8 +219,8 @@ class UniformityWalk:
             raise_levels(leaving, keys, cause)
         return leaving
 
-    def test(self, stmt: Loop, env: Env | None) -> tuple[Env | None, Env | None]:
-        """Environments that stay in the loop and that leave it at its test."""
+    def test(self, stmt: Loop, env: Env | None, trips: Level) -> tuple[Env | None, Env | None]:
+        """Environments that stay in the loop and that leave it at its test; ``trips`` bounds how far apart."""
         if env is not None:
             env = self.block(stmt.test, env)
         if env is None:
@@ -227,7 +228,7 @@ class UniformityWalk:
         cond = self.eval(stmt.cond, env)
         if cond.const is not None:
             return (env, None) if cond.const else (None, env)
-        self.leave(stmt, cond.level, Why("loop condition", stmt.cond.span, cond.why))
+        self.leave(stmt, min(cond.level, trips), Why("loop condition", stmt.cond.span, cond.why))
         return dict(env), env
 
     def leave(self, loop: Loop, level: Level, why: Why | None) -> None:

@@ -91,6 +91,23 @@ CASES = {
         {"i": THREAD},
         (THREAD, GRID),
     ),
+    "a strided loop that comes out even": Case(
+        "for (int i = threadIdx.x; i < 1024; i += blockDim.x) __syncthreads();"
+        "for (int i = threadIdx.x; i < 1000; i += blockDim.x) __syncthreads();"
+        "for (int i = threadIdx.x; i < 1024; i += blockDim.x) { if (in[i] > 0) break; __syncthreads(); }",
+        {},
+        (GRID, THREAD, THREAD),
+    ),
+    "rounds that differ by warp": Case(
+        "int w = threadIdx.x / 32, c = 0; for (int i = w; i < 9; i += 4) { c = i; __syncthreads(); } int r = c;",
+        {"r": WARP},
+        (WARP,),
+    ),
+    "lanes of any block": Case(
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; int l = i % 32; bool h = l < 32, q = (i & 7) < 4;",
+        {"l": THREAD, "h": GRID, "q": THREAD},
+        launch="n, 256",
+    ),
     "what leaves a divergent loop": Case(
         "int k = 0; while (k < n) { if (in[threadIdx.x + k] > 0) break; ++k; __syncthreads(); } int r = k;"
         "__syncthreads();",
