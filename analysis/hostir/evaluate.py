@@ -26,6 +26,7 @@ from prelaunch.analysis.hostir.values import (
     Value,
     merge,
     number,
+    token,
 )
 from prelaunch.analysis.kernel import I32, I64, U32, U64, Const, Expr, UnaryOp
 
@@ -153,21 +154,23 @@ def _inside(machine: Machine, frame: Frame, state: State, expr: ir.Member | ir.I
         found = read(state.vars.get(where.key), where.path)
         if found is not None and not isinstance(found, Symbol):
             return found
-    base = value(machine, frame, state, expr.base)
+    outer = places.place(machine, frame, state, expr.base)
+    held = read(state.vars.get(outer.key), outer.path) if outer is not None else None
+    base = held if held is not None else value(machine, frame, state, expr.base)
     if isinstance(expr, ir.Index):
         at = number(value(machine, frame, state, expr.index))
         if isinstance(base, Array) and isinstance(at, Const) and 0 <= at.value < len(base.items):
             return base.items[int(at.value)]
         name = getattr(base, "name", "")
-        return machine.symbol(f"{name}[]", "array element", *frame.origin(repr(base), repr(at)))
+        return machine.symbol(f"{name}[]", "array element", *frame.origin(token(base), token(at)))
     if isinstance(base, Record | Symbol):
         found = read(base, (expr.name,))
         if found is not None:
             if isinstance(found, Symbol):
-                return machine.symbol(f"{getattr(base, 'name', '')}.{expr.name}", "member", repr(base), expr.name)
+                return machine.symbol(f"{getattr(base, 'name', '')}.{expr.name}", "member", token(base), expr.name)
             return found
     name = getattr(base, "name", "") or (expr.base.name if isinstance(expr.base, ir.Name) else "")
-    return machine.symbol(f"{name}.{expr.name}".lstrip("."), "member", repr(base), expr.name)
+    return machine.symbol(f"{name}.{expr.name}".lstrip("."), "member", token(base), expr.name)
 
 
 # --- operators -----------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def alias(machine: Machine, name: str, file: str) -> str | None:
             continue
         text = Text(decl.file.source, decl.file.code)
         kind = decl.node.child_by_field_name("type")
-        if kind is None:
+        if kind is None or kind.child_by_field_name("body") is not None:
             continue
         if decl.node.type == "alias_declaration":
             return text.flat(kind)

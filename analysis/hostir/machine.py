@@ -19,6 +19,7 @@ from prelaunch.analysis.hostir.values import (
     Symbol,
     Value,
     identity,
+    token,
     unknown_number,
 )
 from prelaunch.analysis.kernel import U32, Const, Expr, Type, Var
@@ -194,7 +195,7 @@ class Machine:
 
     def symbol(self, name: str, reason: str, *origin: object) -> Symbol:
         made = Symbol(identity(name, *origin), name)
-        self.reasons.setdefault(unknown_number(U32, name, repr(made)).id, reason)
+        self.reasons.setdefault(unknown_number(U32, name, token(made)).id, reason)
         return made
 
     def unknown(self, type: str, pointers: int, name: str, reason: str, *origin: object) -> Value:

@@ -37,11 +37,13 @@ def place(machine: Machine, frame: Frame, state: State, expr: ir.Expr) -> Place 
             return inner.inside(field) if inner is not None else None
         case ir.Index(base=base, index=index):
             at = number(evaluate.value(machine, frame, state, index))
-            held = evaluate.value(machine, frame, state, base)
+            inner = place(machine, frame, state, base)
+            if inner is None:
+                return None
+            held = read(state.vars.get(inner.key), inner.path)
             if isinstance(held, Ref) and isinstance(at, Const):
                 return held.place if at.value == 0 else None
-            inner = place(machine, frame, state, base)
-            return inner.inside(int(at.value)) if inner is not None and isinstance(at, Const) else None
+            return inner.inside(int(at.value)) if isinstance(at, Const) else None
         case ir.Unary(op="*", operand=operand):
             pointer = evaluate.value(machine, frame, state, operand)
             return pointer.place if isinstance(pointer, Ref) else None

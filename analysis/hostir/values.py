@@ -142,6 +142,18 @@ def identity(*words: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).digest(), "big")
 
 
+def token(value: Value) -> str:
+    """A short text that tells values apart, for identities of what is read from them."""
+    match value:
+        case Symbol(id=id) | Var(id=id):
+            return f"{id:x}"
+        case Memory(allocation=allocation, offset=Const(value=offset)):
+            return f"{allocation}+{offset}"
+        case Const(value=number):
+            return str(number)
+    return repr(value)
+
+
 def unknown_number(kind: Type, name: str, *origin: object) -> Var:
     return Var(identity(name, *origin), name, kind)
 
@@ -151,7 +163,7 @@ def number(value: Value) -> Expr:
     if isinstance(value, NUMBERS):
         return value
     name = value.name if isinstance(value, Symbol | Memory | Function) else type(value).__name__.lower()
-    return unknown_number(I32, name, repr(value))
+    return unknown_number(I32, name, token(value))
 
 
 def dim3(value: Value) -> Record:
