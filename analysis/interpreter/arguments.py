@@ -20,7 +20,7 @@ def default_arguments(
     """
     total = config.blocks * config.threads
     count = total if n is None else n
-    room = min(max(4 * count, total, 64), 1 << 22)
+    room = min(max(4 * count, total, 64), 1 << 20)
     objects = {o.id: o for o in kernel.objects}
     result: dict[str, Argument] = {}
     for i, param in enumerate(kernel.params):
