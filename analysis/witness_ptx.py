@@ -63,8 +63,14 @@ def prepare(requests: Sequence[Request], arch: str = ARCH, reader: Reader | None
             )
         except NotSliced as error:
             slices.append(str(error))
-    units = [Unit(s.text(kind), (s.kernel,)) for s in slices if isinstance(s, SlicedSource)]
-    compiled = iter(compile_units(units, arch, kind))
+    found = [s for s in slices if isinstance(s, SlicedSource)]
+    results = compile_units([Unit(s.text(kind), (s.kernel,)) for s in found], arch, kind)
+    again = [i for i, (s, r) in enumerate(zip(found, results, strict=True)) if r.ptx is None and s.uses_groups]
+    if again and tools.includes:
+        units = [Unit(found[i].text(kind, own_groups=False), (found[i].kernel,)) for i in again]
+        for i, result in zip(again, compile_units(units, arch, kind), strict=True):
+            results[i] = result
+    compiled = iter(results)
     return [_program(s, next(compiled)) if isinstance(s, SlicedSource) else Program(None, failure=s) for s in slices]
 
 

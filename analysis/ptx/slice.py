@@ -25,6 +25,8 @@ from prelaunch.analysis.frontends.cuda.project import (
 )
 from prelaunch.analysis.frontends.cuda.scan import Scan, scan
 from prelaunch.analysis.ptx.blanking import kept_text
+from prelaunch.analysis.ptx.groups import HEADERS as GROUP_HEADERS
+from prelaunch.analysis.ptx.groups import TEXT as GROUPS
 from prelaunch.analysis.ptx.headers import PRELUDE, STANDARD_INCLUDES, STUBS, TOOLKIT
 
 MAX_DECLARATIONS = 5_000
@@ -59,14 +61,23 @@ class SlicedSource:
     toolkit: tuple[str, ...]
     left_out: tuple[str, ...] = ()
 
-    def text(self, reader: Literal["nvrtc", "nvcc"]) -> str:
-        """The whole unit for a compiler: NVRTC gets our stand-ins for standard headers, nvcc the real ones."""
-        includes = "".join(f"#include <{name}>\n" for name in self.toolkit)
+    def text(self, reader: Literal["nvrtc", "nvcc"], own_groups: bool = True) -> str:
+        """The whole unit for a compiler: NVRTC gets our stand-ins for standard headers, nvcc the real ones.
+
+        ``own_groups``: our small cooperative groups instead of the toolkit's.
+        """
+        groups = GROUPS if own_groups and self.uses_groups else ""
+        named = [name for name in self.toolkit if not (own_groups and name in GROUP_HEADERS)]
+        includes = "".join(f"#include <{name}>\n" for name in named)
         if reader == "nvrtc":
-            return includes + PRELUDE + STUBS["algorithm"] + self.body
+            return includes + PRELUDE + STUBS["algorithm"] + groups + self.body
         standard = "".join(f"#include <{name}>\n" for name in STANDARD_INCLUDES)
         keep = f"\nvoid* prelaunch_keep() {{ return (void*)&{self.kernel}; }}\n"
-        return standard + includes + self.body + keep
+        return standard + includes + groups + self.body + keep
+
+    @property
+    def uses_groups(self) -> bool:
+        return not GROUP_HEADERS.isdisjoint(self.toolkit)
 
 
 @dataclass(slots=True)
@@ -256,7 +267,7 @@ class _Slicer:
         body = "".join(pieces)
         if len(body) > MAX_BYTES:
             raise NotSliced("the unit is larger than the limit")
-        order = tuple(h for h in headers) if toolkit else ()
+        order = tuple(h for h in headers if toolkit or h in GROUP_HEADERS)
         return SlicedSource(body, kernel, {n: p for p, n in names.items()}, order, tuple(left_out))
 
     def _namespaces(self) -> list[str]:
