@@ -228,13 +228,15 @@ def constant(value: int | float) -> Value:
 
 
 def _wrapped(value: Value, kind: Type) -> Value:
-    """A range that does not fit the type becomes the type's: the value then wrapped."""
+    """A number that does not fit the type wraps; a range that does not becomes the type's."""
     if not isinstance(kind, Scalar) or not kind.is_integer:
         return value if value.low is None else replace(value, low=None, high=None)
     bits = 1 if kind.kind == "bool" else kind.bits
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind.signed else (0, (1 << bits) - 1)
     if value.low is not None and value.high is not None and low <= value.low and value.high <= high:
         return value
+    if value.const is not None:
+        return constant(int(value.const != 0) if bits == 1 else (value.const - low) % (1 << bits) + low)
     return replace(value, low=low, high=high)
 
 
