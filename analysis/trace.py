@@ -40,7 +40,9 @@ class Event:
     ``block`` and ``thread`` are linear ids (x fastest). ``phase`` counts the block barriers the thread has passed.
     ``object`` is the IR object id ("" for barriers), ``offset`` and ``size`` in bytes from its start.
     ``line`` is where the access is written (innermost inlined callee), ``file`` likewise; ``span`` is set when the
-    producer knows it. ``sequence`` orders the events of one thread.
+    producer knows it. ``sequence`` orders the events of one thread. ``value`` holds the bytes written. For barriers
+    ``offset`` is the barrier's id, ``scope`` who takes part, ``order`` "release" or "acquire" for the halves of a split
+    barrier, and ``value``, where the producer knows it, a number of 8 bytes that all threads which met there share.
     """
 
     block: int

@@ -40,9 +40,11 @@ def narrow(slots: Index) -> Lanes | None:
 
 
 def split(lanes: Lanes, mask: Any) -> tuple[Lanes | None, Lanes | None]:
-    """Lanes where a boolean (array over the lanes, or one value for all) holds, and where it does not."""
+    """Lanes where a condition (array over the lanes, or one value for all) is not 0, and where it is."""
     if np.ndim(mask) == 0:
         return (lanes, None) if mask else (None, lanes)
+    if mask.dtype != np.bool_:
+        mask = mask != 0
     true = np.count_nonzero(mask)
     if true == len(mask):
         return lanes, None
