@@ -64,7 +64,7 @@ from prelaunch.analysis.kernel import (
 )  # fmt: skip
 from prelaunch.analysis.source import Span
 
-_QUALIFIERS = ("std", "cuda", "cuda::std", "", "::", "nvcuda", "thrust")
+_QUALIFIERS = ("std", "cuda", "cuda::std", "", "::", "nvcuda", "nvcuda::wmma", "wmma", "thrust")
 _MAKE = tuple(f"make_{name}" for name in VECTORS)
 _OPERATIONS: dict[str, BinaryOp] = {"add": "add", "sub": "sub", "mul": "mul", "div": "div"}
 _COMPARISONS: dict[str, BinaryOp] = {

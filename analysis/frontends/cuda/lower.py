@@ -129,6 +129,9 @@ class _Pass:
         ctx, decl = self.ctx, self.decl
         if decl.template is None:
             return ()
+        own = [p.name for p in templates.parameters(decl.template)]
+        if any(a in own for a in given if isinstance(a, str)):
+            given = ()  # a caller's own parameters: nothing is known of them
         found = [templates.parse_argument(ctx, a) if isinstance(a, str) else a for a in given]
         if decl.specialisation:
             bindings = templates.match_specialisation(ctx, decl, found) if found else None

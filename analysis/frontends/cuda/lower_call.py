@@ -26,6 +26,7 @@ from prelaunch.analysis.frontends.cuda import (
     wmma,
 )  # fmt: skip
 from prelaunch.analysis.frontends.cuda.context import EVERYTHING, Context
+from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Parameters, Reg, Template, TypeName, Val
 from prelaunch.analysis.frontends.cuda.types import (
     VOID,
@@ -36,10 +37,11 @@ from prelaunch.analysis.frontends.cuda.types import (
     Ptr,
     Record,
     TemplateArgument,
+    Void,
     scalar,
     spell,
 )  # fmt: skip
-from prelaunch.analysis.kernel import F32
+from prelaunch.analysis.kernel import F32, Var
 from prelaunch.analysis.source import Span
 
 _TYPES = ("primitive_type", "sized_type_specifier", "template_type", "dependent_type", "decltype", "auto")
@@ -220,7 +222,7 @@ def _method(ctx: Context, target: Node, listed: Node, span: Span) -> Lowered:
     special = library.method(ctx, place, name, values, args, span)
     if special is not None:
         return special
-    return ctx.unknown(f"method {name} of {spell(place.type)} not known", span, touches=EVERYTHING)
+    return unknown_call(ctx, f"method {name} of {spell(place.type)} not known", values, span)
 
 
 def call_method(
@@ -279,9 +281,33 @@ def unknown_function(ctx: Context, name: str, qualifier: str, args: list[Lowered
     if declared:
         with names.inside(ctx, declared[0].file, names.namespace_scope(declared[0].qualified)):
             ctype = inline.return_type(ctx, declared[0]) or F32
-    loaded = [memory.load(ctx, a, span) for a in args if scalar(a.type)]
-    del loaded
-    return ctx.unknown(f"call of {full}: no definition found", span, ctype, touches=EVERYTHING)
+    return unknown_call(
+        ctx, f"call of {full}: no definition found", args, span, ctype, declared[0] if declared else None
+    )
+
+
+def unknown_call(
+    ctx: Context, reason: str, args: list[Lowered], span: Span, ctype: CType = F32, decl: FunctionDecl | None = None
+) -> Lowered:
+    """A call that may do anything: to memory, and to variables it may have been given by reference.
+
+    Without a declaration to tell, pointers are taken to be passed by value, all else by reference.
+    """
+    changed: list[Var] = []
+    for index, value in enumerate(args):
+        if not isinstance(value, Reg):
+            continue
+        if decl is not None and index < len(decl.parameters):
+            text = ctx.text(decl.parameters[index])
+            by_reference = "&" in text and "const" not in text
+        else:
+            by_reference = not isinstance(value.type, Ptr)
+        changed.extend(value.vars if by_reference else ())
+    result = ctx.registers(ctype, "", span) if not isinstance(ctype, Void) else None
+    made = result.vars if result is not None else ()
+    ctx.opaque(reason, span, EVERYTHING, tuple(dict.fromkeys((*made, *changed))))
+    ctx.log.extend(v.id for v in changed)
+    return Val(ctype, made)
 
 
 def _constructed(ctx: Context, name: str, qualifier: str, targs: tuple[TemplateArgument, ...]) -> CType | None:
@@ -329,7 +355,7 @@ def call_value(
         result = call_method(ctx, found, "operator()", args, targs, span, quiet=True)
         if result is not None:
             return result
-    return ctx.unknown(f"call through {spell(kind)} not modelled", span, touches=EVERYTHING)
+    return unknown_call(ctx, f"call through {spell(kind)} not modelled", args, span)
 
 
 def _overloads(

@@ -225,9 +225,15 @@ def _binary(ctx: Context, node: Node) -> Lowered:
         value = _cast_and_sign(ctx, current, spine)
     if value is None:
         value = _operand(ctx, current)
-    for item in reversed(spine):
+    for count, item in enumerate(reversed(spine), 1):
         value = _step(ctx, value, item)
+        if count % _CHAIN == 0 and isinstance(value, Val):
+            value = Val(value.type, tuple(ctx.temporary(e, e.span) for e in value.exprs))
     return value
+
+
+_CHAIN = 100
+"""Operators of a chain after which the value so far gets a variable, so that no expression nests without bound."""
 
 
 def _cast_and_sign(ctx: Context, left: Node, spine: list[Node]) -> Lowered | None:

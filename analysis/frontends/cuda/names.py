@@ -158,9 +158,16 @@ def record_type(ctx: Context, found: list[RecordDecl], args: tuple[TemplateArgum
     first = found[0]
     if first.kind.startswith("enum"):
         return enums.enum_type(ctx, first)
-    same = [r for r in found if r.qualified == first.qualified]
+    home = first.file.source.path
+    same = [r for r in found if r.qualified == first.qualified and (r.file is first.file or _near(ctx, r, home))]
     owner = owner_record(ctx, first.qualified)
     return records.instance(ctx, same, args or (), owner.scope if owner is not None else None)
+
+
+def _near(ctx: Context, decl: RecordDecl, home: str) -> bool:
+    """Whether another declaration of a template belongs to the same program as the one in ``home``."""
+    path = decl.file.source.path
+    return visible(ctx, path) or path in _seen_from(ctx.project, home)
 
 
 def owner_record(ctx: Context, qualified: str) -> Record | None:

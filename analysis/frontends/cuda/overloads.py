@@ -16,6 +16,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     CType,
     Enum,
     Function,
+    Group,
     Handle,
     Ptr,
     Record,
@@ -202,6 +203,8 @@ def conversion_cost(have: CType, want: CType) -> float | None:
         if isinstance(have.to, Record) and isinstance(want.to, Record):
             return 1 if records.base_offset(have.to, want.to) is not None else None
         return 6 if isinstance(have.to, Void) else None
+    if isinstance(have, Group) and isinstance(want, Group):
+        return 1 if want.kind == "group" or (want.kind == have.kind and want.size is None) else None
     a, b = arithmetic(have), arithmetic(want)
     if a is not None and b is not None:
         if isinstance(want, Enum):
