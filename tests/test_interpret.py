@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,16 @@ def test_missing_barrier_is_a_race_at_its_lines_under_every_schedule(
     assert races
     assert {e.line for p in races for e in p.events} == _lines("reductions", name, "racy")
     assert all("of s:" in p.message for p in races)
+
+
+@pytest.mark.parametrize("name", ["tree_sum", "tree_sum_racy", "warp_tree_sum", "warp_tree_sum_racy"])
+def test_races_of_a_trace_without_meeting_numbers(name: str) -> None:
+    """Another producer may list one thread's events after the other's, and not say who met at a barrier."""
+    trace, kernel = _run("reductions", name, _one_block(32), SCHEDULES[0], x=X, out=ZEROS)
+    bare = [replace(e, value=None) if e.mode == "barrier" else e for e in trace.events]
+    sorted_trace = replace(trace, events=tuple(sorted(bare, key=lambda e: (e.thread, e.sequence))))
+    lines = {e.line for p in find_races(sorted_trace, kernel) for e in p.events}
+    assert lines == _lines("reductions", name, "racy")
 
 
 def test_schedules_tell_a_racy_sum_from_a_right_one() -> None:

@@ -7,6 +7,7 @@ Exiting counts as arriving at every later barrier of the whole block.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,27 +32,46 @@ class Clocks:
 
 def block_clocks(events: Sequence[Event], threads: int) -> Clocks:
     """Clocks of one block's events, in trace order; barrier events get entries too (unused)."""
+    order = _by_phase(events)
     last = np.full(threads, -1, np.int64)
-    for position, event in enumerate(events):
-        last[event.thread] = position
+    for place, position in enumerate(order):
+        last[events[position].thread] = place
     builder = _Builder(threads, last)
     epochs = np.zeros(len(events), np.int64)
     rows = np.zeros(len(events), np.int64)
-    position = 0
-    while position < len(events):
-        event = events[position]
+    place = 0
+    while place < len(order):
+        event = events[order[place]]
         if event.mode != "barrier":
-            epochs[position], rows[position] = builder.epoch[event.thread], builder.current[event.thread]
-            position += 1
+            epochs[order[place]], rows[order[place]] = builder.epoch[event.thread], builder.current[event.thread]
+            place += 1
             continue
         meeting = [event.thread]
-        end = position + 1
-        while end < len(events) and _same_meeting(event, events[end]):
-            meeting.append(events[end].thread)
+        end = place + 1
+        while end < len(order) and _same_meeting(event, events[order[end]]):
+            meeting.append(events[order[end]].thread)
             end += 1
         builder.meet(event, meeting, end)
-        position = end
+        place = end
     return Clocks(epochs, rows, np.stack(builder.rows), builder.whole)
+
+
+def _by_phase(events: Sequence[Event]) -> Sequence[int]:
+    """An order in which the events of each meeting are together: that of the trace where the producer numbers
+    meetings, else by phase and by how many warp barriers the thread has passed in it."""
+    if all(e.value is not None for e in events if e.mode == "barrier"):
+        return range(len(events))
+    passed: dict[tuple[int, int], int] = {}
+    keys: list[tuple[int, float, bool, str]] = []
+    for event in events:
+        before: float = passed.get((event.thread, event.phase), 0)
+        met = event.mode == "barrier"
+        if met and event.scope == "warp":
+            passed[event.thread, event.phase] = int(before) + 1
+        elif met:
+            before = math.inf
+        keys.append((event.phase, before, met, repr(meeting_key(event)) if met else ""))
+    return sorted(range(len(events)), key=lambda i: keys[i])
 
 
 def meeting_key(event: Event) -> tuple[str, object]:
