@@ -358,6 +358,13 @@ class Machine:
             return np.asarray(np.uint64(CODE_BASE + 16 * self.function_names.index(name)))
         raise Unsupported(f"symbol {name[:60]}")
 
+    def reserved_shared(self) -> int:
+        """Address of the shared memory that the system keeps for its own use (PTX ISA, 10.33)."""
+        region = self.symbols.get("%reserved")
+        if region is None:
+            region = self.symbols["%reserved"] = self.memory.add("reserved", "shared", 1024, recorded=False)
+        return region.base
+
     def special(self, name: str, lanes: Lanes) -> Any:
         value = self._specials.get(name)
         if value is None:

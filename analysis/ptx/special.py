@@ -17,6 +17,8 @@ def special_register(m: Machine, name: str) -> Array:
     head, _, axis = name.partition(".")
     lane = (m.lane_ids % 32).astype(np.uint64)
     one = np.uint64(1)
+    if head.startswith("%reserved_smem_offset"):
+        return np.asarray(np.uint32(m.reserved_shared()))
     if axis in ("x", "y", "z"):
         which = "xyz".index(axis)
         bx, by, _ = m.config.block
