@@ -142,6 +142,12 @@ def test_an_undecided_branch_joins_and_a_loop_forgets() -> None:
     assert changing.notes == ("block.x: changes in a loop",)
 
 
+def test_a_variable_declared_under_a_preprocessor_condition() -> None:
+    code = "void run(float* x) {\n#ifdef GPU\n  dim3 b(16, 16);\n#endif\n  x = 0;\n"
+    found = one(code + "#ifdef GPU\n  k<<<1, b>>>(x);\n#endif\n}")
+    assert found.known_block() == (16, 16, 1)
+
+
 def test_a_short_loop_over_constants_runs() -> None:
     loop = "for (int i = 0; i < sizeof(s) / sizeof(int); i++) k<<<1, s[i]>>>(x);"
     code = f"void run(float* x) {{ int s[] = {{32, 64}}; {loop} }}"

@@ -43,6 +43,9 @@ def choose(
 
 def resolve_type(machine: Machine, frame: Frame, spelling: str) -> str:
     """``spelling`` with template parameters and aliases replaced, qualifiers gone."""
+    key = (frame.function.file, spelling)
+    if not frame.types and key in machine.types:
+        return machine.types[key]
     text = ctypes.plain(spelling)
     for _ in range(MAX_ALIASES):
         base = text.rstrip("* ")
@@ -56,6 +59,8 @@ def resolve_type(machine: Machine, frame: Frame, spelling: str) -> str:
         if aliased is None or aliased == base:
             break
         text = ctypes.plain(aliased + stars)
+    if not frame.types:
+        machine.types[key] = text
     return text
 
 

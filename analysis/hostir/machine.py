@@ -26,7 +26,7 @@ from prelaunch.analysis.kernel import U32, Const, Expr, Type, Var
 from prelaunch.analysis.launch import LaunchForm
 from prelaunch.analysis.source import Span
 
-MAX_STEPS = 60_000
+MAX_STEPS = 40_000
 MAX_CALLS = 10
 MAX_RECURSION = 150
 MAX_CONTEXTS = 16
@@ -108,6 +108,7 @@ class Machine:
     memo: dict[tuple[object, ...], Value | None] = field(default_factory=dict)
     constants: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     attributes_set: list[tuple[str, str, Expr, Span, str]] = field(default_factory=list)
+    types: dict[tuple[str, str], str] = field(default_factory=dict)
     unrollable: dict[Span, bool] = field(default_factory=dict)
     enumerators: dict[str, list[RecordDecl]] | None = None
     written: dict[str, bool] = field(default_factory=dict)

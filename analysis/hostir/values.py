@@ -206,6 +206,7 @@ class State:
 def join(cond: Expr, then: State, orelse: State) -> State:
     """What holds after a branch: equal values stay, others become a choice on ``cond``, or unknown.
 
+    A variable declared in one branch of an ``#if`` keeps its value: text that uses it is compiled with that branch.
     Attributes set on one side only stay: a launch that needs one is not called wrong where a path sets it.
     """
     merged: dict[Key, Value] = {}
@@ -213,9 +214,9 @@ def join(cond: Expr, then: State, orelse: State) -> State:
         other = orelse.vars.get(key)
         if other is not None:
             merged[key] = value if value is other or value == other else merge(cond, value, other, key)
-    for key in (*then.vars, *orelse.vars):
-        if key not in merged and key[0] == "":
-            merged[key] = Symbol(identity(key, cond), key[1])
+    for key, value in (*then.vars.items(), *orelse.vars.items()):
+        if key not in merged:
+            merged[key] = value if key[0] else Symbol(identity(key, cond), key[1])
     return State(merged, {**orelse.attributes, **then.attributes})
 
 
