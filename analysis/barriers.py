@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from prelaunch.analysis.kernel import Barrier, Const, Exit, Kernel, Loop, Opaque, walk
-from prelaunch.analysis.places import Places
+from prelaunch.analysis.places import Group, Places
 from prelaunch.analysis.uniformity import Cause, Level, Uniformity
 
 
@@ -73,13 +73,17 @@ class Barriers:
         found: list[tuple[Exit, Cause]] = []
         for stmt in self.exits:
             causes = [cause for cause in self.uniform.control(stmt).causes if cause.level > Level.BLOCK]
-            if causes and any(self.may_precede(stmt, barrier) for barrier in self.all):
+            if causes and self._places.any_follows(self._group, stmt):
                 found.append((stmt, causes[0]))
         return tuple(found)
 
     def after(self, exit_: Exit) -> tuple[Barrier, ...]:
         """Barriers that may come after ``exit_`` was taken by others."""
         return tuple(barrier for barrier in self.all if self.may_precede(exit_, barrier))
+
+    @cached_property
+    def _group(self) -> Group:
+        return self._places.group(self.all)
 
     @cached_property
     def _places(self) -> Places:

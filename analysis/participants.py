@@ -24,7 +24,7 @@ from prelaunch.analysis.kernel import (
 )
 from prelaunch.analysis.lanes import Lanes
 from prelaunch.analysis.levels import WARP_SIZE
-from prelaunch.analysis.places import Places
+from prelaunch.analysis.places import Group, Places
 from prelaunch.analysis.uniformity import Cause, Level, Uniformity
 
 FULL = 0xFFFFFFFF
@@ -77,7 +77,7 @@ class Participants:
         shared = {id(cause.stmt) for cause in second}
         if any(cause.level > Level.WARP and id(cause.stmt) not in shared for cause in first):
             return None
-        if any(self._places.between(source, exit_, stmt) for exit_ in self._exits):
+        if self._places.any_between(source, self._exit_group, stmt):
             return None
         known = {id(cause.stmt) for cause in first}
         return tuple(cause for cause in second if id(cause.stmt) not in known)
@@ -113,18 +113,22 @@ class Participants:
         lanes = self.uniform.value(cause.stmt.cond).lanes
         if lanes is None:
             return None
-        inside = any(item is stmt for item in walk(cause.stmt.then))
-        return np.asarray((lanes != 0) == inside)
+        return np.asarray((lanes != 0) == self._in_then(cause.stmt, stmt))
+
+    def _in_then(self, branch: If, stmt: Stmt) -> bool:
+        if id(branch) not in self._arms:
+            self._arms[id(branch)] = frozenset(id(item) for item in walk(branch.then))
+        return id(stmt) in self._arms[id(branch)]
 
     def _exits_before(self, stmt: Stmt) -> bool:
-        return any(self._places.may_precede(exit_, stmt) for exit_ in self._exits)
+        return self._places.any_precedes(self._exit_group, stmt)
 
     def divides(self, stmt: Stmt) -> Cause | None:
         """The outermost decision, or return, by which lanes of one warp may miss ``stmt``."""
         for cause in self.uniform.control(stmt).causes:
             if cause.level > Level.WARP:
                 return cause
-        for exit_ in self._exits:
+        for exit_ in self._exits if self._exits_before(stmt) else ():
             if self._places.may_precede(exit_, stmt):
                 return next(c for c in self.uniform.control(exit_).causes if c.level > Level.WARP)
         return None
@@ -157,7 +161,7 @@ class Participants:
             for cause in apart
             if isinstance(cause.stmt, If) and _bare(cause.stmt.cond) == wanted and self._settled(cause.stmt.cond)
         ]
-        inside = [branch for branch in branches if any(item is stmt for item in walk(branch.then))]
+        inside = [branch for branch in branches if self._in_then(branch, stmt)]
         return bool(inside) and _together(tuple(cause for cause in apart if cause.stmt is not inside[0]))
 
     def _settled(self, expr: Expr) -> bool:
@@ -177,6 +181,15 @@ class Participants:
         """Returns that some lanes of a warp may take without the others."""
         found = (s for s in walk(self.kernel.body) if isinstance(s, Exit) and not s.trap and self.uniform.reached(s))
         return tuple(s for s in found if self.uniform.control(s).level > Level.WARP)
+
+    @cached_property
+    def _exit_group(self) -> Group:
+        return self._places.group(self._exits)
+
+    @cached_property
+    def _arms(self) -> dict[int, frozenset[int]]:
+        """Statements in the first arm of a branch, by identity; filled as asked."""
+        return {}
 
     @cached_property
     def _places(self) -> Places:

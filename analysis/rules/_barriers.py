@@ -37,6 +37,8 @@ from prelaunch.analysis.source import Span
 from prelaunch.analysis.trace import Dim3, Problem
 
 WARP = 32
+MAX_SUSPECTS = 64
+"""Decisions above barriers of a kernel and launch that are looked for in runs."""
 EFFECT = "the threads that wait are released by the others' next barrier, or never: wrong data or a hang"
 
 
@@ -47,8 +49,11 @@ def judgements(facts: Facts, rule: str, kind: Literal["branch", "loop"], fix: st
         posed = [suspect for suspect in barriers.suspects if suspect.kind == kind]
         if barriers.all and not posed and not barriers.suspects:
             yield Judgement(rule, facts.kernel.label, case.name, aligned(case, barriers))
-        for suspect in posed:
+        for suspect in posed[:MAX_SUSPECTS]:
             yield Judgement(rule, facts.kernel.label, case.name, _verdict(case, barriers, suspect, rule, fix))
+        if len(posed) > MAX_SUSPECTS:
+            reason = Unknown(f"more than {MAX_SUSPECTS} decisions above barriers in one kernel")
+            yield Judgement(rule, facts.kernel.label, case.name, reason)
 
 
 def aligned(case: Case, barriers: Barriers) -> Verdict:

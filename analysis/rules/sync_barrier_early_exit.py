@@ -14,6 +14,9 @@ from prelaunch.analysis.rules._sites import related
 from prelaunch.analysis.rules._words import decision, rests_on_made_up, unevidenced, waiting_thread
 from prelaunch.analysis.rules.base import Rule
 
+MAX_EXITS = 16
+"""Returns whose barriers are looked for in runs; the first in the text have the most behind them."""
+
 
 def check(facts: Facts) -> Iterator[Judgement]:
     for case in cases(facts):
@@ -25,7 +28,7 @@ def check(facts: Facts) -> Iterator[Judgement]:
 def _verdict(case: Case, barriers: Barriers) -> Verdict:
     if not barriers.partial_exits:
         return aligned(case, barriers)
-    after = {barrier.span for exit_, _ in barriers.partial_exits for barrier in barriers.after(exit_)}
+    after = {barrier.span for exit_, _ in barriers.partial_exits[:MAX_EXITS] for barrier in barriers.after(exit_)}
     seen = case.replay.find(("exited-barrier",), lambda problem: bool(after & set(problem.spans)))
     if seen is None:
         _, cause = barriers.partial_exits[0]

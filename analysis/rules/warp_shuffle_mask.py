@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 from prelaunch.analysis.facts import Facts
@@ -25,7 +26,8 @@ from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.trace import Problem
 
-FULL = 0xFFFFFFFF
+MAX_DOUBTS = 64
+"""Doubtful exchanges of a kernel and launch that are looked for in runs."""
 Fault = Literal["own", "missing", "exited"]
 _FAULTS: tuple[tuple[str, Fault], ...] = (
     ("does not name it", "own"), ("never arrive", "missing"), ("end without", "missing"),
@@ -42,14 +44,44 @@ def check(facts: Facts) -> Iterator[Judgement]:
     exchanges = [stmt for stmt in walk(facts.kernel.body) if isinstance(stmt, Collective) and stmt.mask is not None]
     for case in cases(facts) if exchanges else ():
         participants = Participants(facts.kernel, case.uniform)
+        causes: dict[tuple[int, str], list[tuple[Collective, Verdict]]] = {}
+        doubts = 0
         for stmt in exchanges:
             if case.uniform.reached(stmt):
-                yield Judgement(RULE.id, facts.kernel.label, case.name, _verdict(case, participants, stmt))
+                cause = participants.divides(stmt)
+                key = (id(cause.stmt) if cause is not None else 0, _mask_text(facts, stmt))
+                doubt = participants.doubt(stmt)
+                doubts += doubt is not None
+                verdict = _verdict(case, participants, stmt, doubt) if doubts <= MAX_DOUBTS else _TOO_MANY
+                causes.setdefault(key, []).append((stmt, verdict))
+        for posed in causes.values():
+            yield from (Judgement(RULE.id, facts.kernel.label, case.name, verdict) for verdict in _gathered(posed))
 
 
-def _verdict(case: Case, participants: Participants, stmt: Collective) -> Verdict:
+def _gathered(posed: list[tuple[Collective, Verdict]]) -> Iterator[Verdict]:
+    """Verdicts on exchanges under one decision and one mask; the findings among them are one, at the first."""
+    wrong = [(stmt, verdict) for stmt, verdict in posed if isinstance(verdict, Refuted | Conditional)]
+    leader = wrong[0][1].finding if wrong else None
+    if leader is not None:
+        others = [(stmt.span, "and here") for stmt, _ in wrong[1:]]
+        named = [(item.span, item.message) for item in leader.related]
+        leader = replace(leader, related=related(leader.span, [*named, *others]))
+    for _, verdict in posed:
+        if leader is not None and isinstance(verdict, Refuted | Conditional):
+            yield replace(verdict, finding=leader)
+        else:
+            yield verdict
+
+
+def _mask_text(facts: Facts, stmt: Collective) -> str:
+    return facts.text(stmt.mask.span) if stmt.mask is not None else ""
+
+
+_TOO_MANY = Unknown(f"more than {MAX_DOUBTS} doubtful exchanges in one kernel")
+
+
+def _verdict(case: Case, participants: Participants, stmt: Collective, doubt: str | None) -> Verdict:
     assert stmt.mask is not None
-    doubt = participants.doubt(stmt)
     if doubt is None:
         whole = Assumption("blocks are whole warps", "warp.partial-warp")
         return Proved("proved", (*assumptions(case), whole))
