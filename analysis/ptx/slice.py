@@ -114,20 +114,22 @@ def slice_kernel(
     return slicer.emit(name, toolkit)
 
 
+_SOURCES = (".cu", ".cc", ".cpp", ".cxx", ".c", ".hip")
+
+
 def _root_of(project: Project, path: str) -> str:
-    """The file itself when it is compiled on its own, else the nearest source file that includes it."""
-    if not path.endswith((".cuh", ".h", ".hpp", ".hh", ".inl", ".inc")):
-        return path
+    """The source file that leads to ``path`` and that nothing includes; the file itself when there is none.
+
+    Some projects include their ``.cu`` files, so a suffix alone does not tell what is compiled on its own.
+    """
     seen = [path]
     for current in seen:
-        for includer, _ in project.included_at.get(current, ()):
-            if includer in seen:
-                continue
-            if includer.endswith((".cu", ".cc", ".cpp", ".hip")):
-                return includer
-            seen.append(includer)
-            if len(seen) > MAX_FILES:
-                return path
+        includers = [f for f, _ in project.included_at.get(current, ())]
+        if not includers and current.endswith(_SOURCES):
+            return current
+        seen += [f for f in dict.fromkeys(includers) if f not in seen]
+        if len(seen) > MAX_FILES:
+            break
     return path
 
 
