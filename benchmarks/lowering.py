@@ -1,4 +1,4 @@
-"""How much of a checkout is lowered: ``python benchmarks/lowering.py PATH... [--templates] [--at-least 0.9] [--show 20]``.
+"""How much of a checkout is lowered: ``python benchmarks/lowering.py PATH... [--templates] [--at-least 0.9]``.
 
 Per checkout: kernels (with ``--templates`` one per instance that a launch in the checkout names, at most 3 each),
 those lowered without any Opaque, those without an Opaque that touches memory or control, what ``check`` finds, the

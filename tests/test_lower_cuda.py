@@ -208,7 +208,9 @@ def test_output_pointers_of_math_functions() -> None:
 
 
 def test_half_and_bfloat16() -> None:
-    body = "half2 a = h[0]; h[1] = __hadd2(a, __float2half2_rn(2.f)); b[0] = __float2bfloat16(f[0]); f[1] = __half2float(a.x);"
+    body = """
+    half2 a = h[0]; h[1] = __hadd2(a, __float2half2_rn(2.f)); b[0] = __float2bfloat16(f[0]); f[1] = __half2float(a.x);
+    """
     kernel = clean(body, "", "half2* h, __nv_bfloat16* b, float* f")
     load = every(kernel, Load)[0]
     assert (load.type, len(load.vars)) == (F16, 2)
@@ -300,7 +302,8 @@ def test_ptx_copies_and_barriers() -> None:
     __shared__ alignas(16) float s[64]; unsigned a = __cvta_generic_to_shared(s);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(a), "l"(f + 4));
     asm volatile("cp.async.commit_group;\\n cp.async.wait_group 2;" ::: "memory");
-    asm volatile("bar.sync 1, 64;"); asm volatile("bar.arrive %0, 96;" :: "r"(n)); asm volatile("barrier.cluster.wait;");
+    asm volatile("bar.sync 1, 64;"); asm volatile("bar.arrive %0, 96;" :: "r"(n));
+    asm volatile("barrier.cluster.wait;");
     asm volatile("fence.proxy.async;"); asm volatile("membar.gl;"); asm volatile("@p bra L;" ::);
     """
     kernel = lower(body)

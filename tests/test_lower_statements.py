@@ -508,6 +508,9 @@ def test_every_node_has_a_span() -> None:
 
 
 def test_unknown_functions_change_what_they_take_by_reference() -> None:
-    text = "__device__ void fill(int& x, const int& y, int z);\n__global__ void k(int* o) { int a, b = 1, c = 2; fill(a, b, c); o[0] = a; }"
+    text = """
+    __device__ void fill(int& x, const int& y, int z);
+    __global__ void k(int* o) { int a, b = 1, c = 2; fill(a, b, c); o[0] = a; }
+    """
     (opaque,) = every(lower(text), Opaque)
     assert [v.name for v in opaque.defines] == ["a"]

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from prelaunch.analysis.frontends.cuda import lower_kernel, project_from_text
-from prelaunch.analysis.frontends.cuda.types import builtin_type, common, promote, words_type
+from prelaunch.analysis.frontends.cuda.builtin_types import builtin_type, words_type
+from prelaunch.analysis.frontends.cuda.types import (
+    common,
+    promote,
+)
 from prelaunch.analysis.kernel import Assign, Const, Kernel, Scalar, Store, walk
 
 needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ to compare with")

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from prelaunch.analysis.frontends.cuda import builtins, memory, operators, traits
+from prelaunch.analysis.frontends.cuda import memory, operators
 from prelaunch.analysis.frontends.cuda.constants import cast, offset
 from prelaunch.analysis.frontends.cuda.context import Context, pointer_to
-from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Val
+from prelaunch.analysis.frontends.cuda.scope import Lowered, Val
 from prelaunch.analysis.frontends.cuda.types import (
     VOID,
-    Array,
     CType,
     Ptr,
-    Record,
     TemplateArgument,
     Void,
     alignof,
     arithmetic,
     ir_type,
     leaves,
-    sizeof,
 )  # fmt: skip
 from prelaunch.analysis.intrinsics import Row
 from prelaunch.analysis.kernel import (
-    I32,
     U64,
     Async,
     Atomic,
@@ -209,6 +205,3 @@ def _async(ctx: Context, row: Row, args: list[Lowered], span: Span) -> Lowered:
         return Val(VOID)
     ctx.emit(Async(op, args=tuple(exprs), span=span))
     return Val(VOID)
-
-
-__all__ = ["I32", "KINDS", "Array", "Mem", "Record", "builtins", "lower_access", "sizeof", "traits"]

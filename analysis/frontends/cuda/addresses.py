@@ -12,6 +12,8 @@ from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.kernel import I64, U64, Assign, Binary, Cast, Const, Expr, Pointer, PtrAdd, Scalar, Select, Var
 from prelaunch.analysis.source import Span
 
+_VOID = Pointer()
+
 
 def carried(ctx: Context, expr: Expr) -> bool:
     """Whether an integer expression is an address plus something."""
@@ -31,7 +33,7 @@ def carried(ctx: Context, expr: Expr) -> bool:
     return False
 
 
-def pointer(ctx: Context, expr: Expr, to: Pointer = Pointer()) -> Expr:
+def pointer(ctx: Context, expr: Expr, to: Pointer = _VOID) -> Expr:
     """``expr`` as a pointer: through the address it was made from where it carries one."""
     if isinstance(expr.type, Pointer):
         return expr

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from prelaunch.analysis.frontends.cuda import addresses, constants, lower_expr, memory, operators, ptx
+from prelaunch.analysis.frontends.cuda import addresses, constants, lower_expr, memory, operators, ptx, ptx_types
 from prelaunch.analysis.frontends.cuda.context import Context, as_block
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, Val
 from prelaunch.analysis.frontends.cuda.types import VOID, Ptr, arithmetic
 from prelaunch.analysis.kernel import (
     BOOL,
-    F16,
     F32,
     F64,
     I32,
@@ -273,7 +272,8 @@ def _operand(ctx: Context, node: Node, written: bool) -> Operand:
 
 def _put(ctx: Context, operand: Operand, span: Span) -> None:
     place, var = operand.place, operand.var
-    assert place is not None and var is not None
+    assert place is not None
+    assert var is not None
     of = arithmetic(place.type)
     if of is not None:
         value: Lowered = Val(place.type, (fitted(ctx, var, of, span),))
@@ -335,7 +335,7 @@ def _guarded(program: Program, line: str) -> None:
 
 
 def _declare(program: Program, kind: str, names: str) -> None:
-    of = ptx.type_of(kind) or U32
+    of = ptx_types.type_of(kind) or U32
     for name in names.split(","):
         name = name.strip()
         match = re.fullmatch(r"(%?\w+)<(\d+)>", name)
@@ -360,6 +360,3 @@ def split_operands(text: str) -> list[str]:
             start = index + 1
     parts.append(text[start:].strip())
     return [p for p in parts if p]
-
-
-__all__ = ["F16", "Operand", "Program", "fitted", "lower_asm", "run", "split_operands"]

@@ -7,8 +7,8 @@ from tree_sitter import Node
 from prelaunch.analysis.frontends.cuda import initialise, libatomic, lower_call, lower_expr, memory, operators
 from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, Val
-from prelaunch.analysis.frontends.cuda.types import Fragment, Ptr, Record, arithmetic, ir_type, scalar, spell
-from prelaunch.analysis.kernel import BF16, F16, F32, I32, Assign, Const, Load
+from prelaunch.analysis.frontends.cuda.types import Fragment, Ptr, Record, arithmetic, scalar, spell
+from prelaunch.analysis.kernel import BF16, F16, I32, Assign, Const, Load
 from prelaunch.analysis.source import Span
 
 
@@ -140,6 +140,3 @@ def _stepped(ctx: Context, old: Val, symbol: str, span: Span) -> Val | Mem:
     kind = of if of is not None and not of.is_integer else I32
     one = Val(kind, (Const(1 if kind.is_integer else 1.0, kind, span=span),))
     return operators.apply(ctx, symbol[0], old, one, span)
-
-
-__all__ = ["F32", "absorb", "assignment", "compound", "ir_type", "store", "update"]

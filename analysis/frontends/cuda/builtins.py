@@ -17,13 +17,13 @@ from prelaunch.analysis.frontends.cuda import (
     memory,
     operators,
     overloads,
-    symbols,
+    stdlib,
 )  # fmt: skip
-from prelaunch.analysis.frontends.cuda.constants import binary, cast, select, unary
+from prelaunch.analysis.frontends.cuda.builtin_types import VECTORS
+from prelaunch.analysis.frontends.cuda.constants import binary, cast, unary
 from prelaunch.analysis.frontends.cuda.context import Context
-from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Val
+from prelaunch.analysis.frontends.cuda.scope import Lowered, Val
 from prelaunch.analysis.frontends.cuda.types import (
-    VECTORS,
     VOID,
     Array,
     CType,
@@ -31,11 +31,8 @@ from prelaunch.analysis.frontends.cuda.types import (
     Record,
     TemplateArgument,
     arithmetic,
-    common,
-    leaves,
     scalar,
-    spell,
-)  # fmt: skip
+)
 from prelaunch.analysis.intrinsics import Operand, Row, Signature, lookup
 from prelaunch.analysis.kernel import (
     BF16,
@@ -82,7 +79,7 @@ def knows(name: str, qualifier: str) -> bool:
     """Whether ``qualifier::name`` is one of CUDA's own functions."""
     if qualifier not in _QUALIFIERS:
         return False
-    return row_of(name, qualifier) is not None or name in _MAKE or name in _EXTRA
+    return row_of(name, qualifier) is not None or name in _MAKE or name in stdlib.FUNCTIONS
 
 
 def reserved(name: str) -> bool:
@@ -111,7 +108,7 @@ def call(
     """A call of one of CUDA's functions with lowered arguments."""
     if name in _MAKE:
         return _make_vector(ctx, name, args, span)
-    extra = _EXTRA.get(name)
+    extra = stdlib.FUNCTIONS.get(name)
     if extra is not None:
         return extra(ctx, args, targs, span)
     row = row_of(name, qualifier)
@@ -175,8 +172,7 @@ def _cost(operand: Operand, have: CType, lanes: int) -> float | None:
         return 3 if lanes == 2 and scalar(have) else (2 if scalar(have) else None)
     if isinstance(have, Record):
         return 4 if any(n.startswith("operator") for n in have.methods) else None
-    cost = overloads.conversion_cost(have, operand.element)
-    return cost
+    return overloads.conversion_cost(have, operand.element)
 
 
 def operand_values(ctx: Context, signature: Signature, args: list[Lowered], span: Span) -> list[Expr]:
@@ -395,57 +391,9 @@ def _allocate(ctx: Context, row: Row, signature: Signature, args: list[Lowered],
     return ctx.unknown("malloc on the device", span, Ptr(VOID), touches=("value",))
 
 
-def _min_max(name: str) -> Callable[[Context, list[Lowered], tuple[TemplateArgument, ...], Span], Lowered]:
-    def handler(ctx: Context, args: list[Lowered], targs: tuple[TemplateArgument, ...], span: Span) -> Lowered:
-        if len(args) < 2:
-            return ctx.unknown(f"{name}: arguments do not fit", span)
-        a, b = (operators.as_scalar(ctx, v, span) for v in args[:2])
-        x, y = arithmetic(a.type), arithmetic(b.type)
-        if x is None or y is None:
-            return ctx.unknown(f"{name} of {spell(a.type)}", span, a.type)
-        of = common(x, y) if x != y else x
-        pair = (cast(a.expr, of, span), cast(b.expr, of, span))
-        return Val(of, (apply_pure(name, pair, of, span),))
-
-    return handler
-
-
-def _swap(ctx: Context, args: list[Lowered], targs: tuple[TemplateArgument, ...], span: Span) -> Lowered:
-    first = memory.load(ctx, args[0], span)
-    second = memory.load(ctx, args[1], span)
-    if isinstance(first, Val) and isinstance(second, Val):
-        kept = Val(first.type, tuple(ctx.temporary(e, span) for e in first.exprs))
-        memory.store(ctx, args[0], second, span)
-        memory.store(ctx, args[1], kept, span)
-        return Val(VOID)
-    return ctx.unknown("swap not modelled", span, VOID, touches=("memory",))
-
-
-def _same(ctx: Context, args: list[Lowered], targs: tuple[TemplateArgument, ...], span: Span) -> Lowered:
-    return args[0] if args else Val(VOID)
-
-
-def _bit_cast(ctx: Context, args: list[Lowered], targs: tuple[TemplateArgument, ...], span: Span) -> Lowered:
-    to = targs[0] if targs and not isinstance(targs[0], int | float | str | tuple) else None
-    value = memory.load(ctx, args[0], span) if args else None
-    if to is None or not isinstance(value, Val):
-        return ctx.unknown("bit_cast not modelled", span)
-    if isinstance(to, Scalar) and isinstance(value.type, Scalar) and to.size == value.type.size:
-        return Val(to, (value.expr if value.type == to else Bitcast(value.expr, to, span=span),))
-    held = memory.in_memory(ctx, value, "temporary", span)
-    return memory.load(ctx, memory.dereference(ctx, Val(Ptr(to), (held.address,)), span), span)
-
-
-_EXTRA: dict[str, Callable[[Context, list[Lowered], tuple[TemplateArgument, ...], Span], Lowered]] = {
-    "min": _min_max("min"), "max": _min_max("max"), "swap": _swap, "move": _same, "forward": _same, "launder": _same,
-    "bit_cast": _bit_cast, "__float_to_tf32": _same, "as_const": _same,
-}  # fmt: skip
-
 _KINDS: dict[str, Handler] = {
     "pure": _pure, "outputs": _outputs, "bitcast": _bitcast, "identity": _identity, "vector": _vector,
     "collective": _collective, "barrier": _barrier, "fence": _fence, "special": _special, "effect": _effect,
     "trap": _trap, "query": _query, "allocate": _allocate, "atomic": _identity, "load": _identity, "store": _identity,
     "async": _identity, "copy": _identity,
 }  # fmt: skip
-
-__all__ = ["Mem", "call", "choose", "knows", "leaves", "operand_values", "reserved", "select", "symbols", "unevaluated"]

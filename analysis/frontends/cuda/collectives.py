@@ -7,7 +7,7 @@ from prelaunch.analysis.frontends.cuda.constants import binary, cast, select
 from prelaunch.analysis.frontends.cuda.context import EVERYTHING, Context
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Val
 from prelaunch.analysis.frontends.cuda.types import CType, Group, arithmetic, ir_type, leaves, spell
-from prelaunch.analysis.kernel import BOOL, I32, I64, U32, U64, Collective, Const, Expr, Pure, Scalar, Special
+from prelaunch.analysis.kernel import BOOL, I32, U32, U64, Collective, Const, Expr, Pure, Scalar, Special
 from prelaunch.analysis.source import Span
 
 _REDUCTIONS = {
@@ -152,13 +152,11 @@ def scan(ctx: Context, group: Val, value: Lowered, op: Lowered | None, name: str
     shifted = memory.load(ctx, shuffle(ctx, group, "shfl_up", current, Const(1, I32, span=span), span), span)
     first = binary("eq", rank, Const(0, I32, span=span), BOOL, span)
     zero = memory.zero(loaded.type, span)
-    assert isinstance(shifted, Val) and zero is not None
+    assert isinstance(shifted, Val)
+    assert zero is not None
     return _choose(ctx, first, zero, shifted, loaded.type, span)
 
 
 def _choose(ctx: Context, cond: Expr, a: Val, b: Val, of: CType, span: Span) -> Val:
     pairs = zip(a.exprs, b.exprs, strict=True)
     return Val(of, tuple(ctx.temporary(select(cond, x, cast(y, x.type, span), x.type, span), span) for x, y in pairs))
-
-
-__all__ = ["I64", "combine", "method", "reduce", "scan", "shuffle"]

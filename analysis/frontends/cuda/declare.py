@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tree_sitter import Node
 
 from prelaunch.analysis.frontends.cuda import (
     assign,
     enums,
     evaluate,
-    expand,
     globals,
     initialise,
     inline,
     lower_expr,
     lower_record,
     memory,
-    names,
+    misread,
     operators,
     records,
-    templates,
     typenames,
 )  # fmt: skip
 from prelaunch.analysis.frontends.cuda.context import EVERYTHING, Context, pointer_to
-from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, TypeName, Val, register_leaves
+from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, TypeName, Val, register_leaves
 from prelaunch.analysis.frontends.cuda.types import (
     Array,
     Closure,
     CType,
-    Enum,
     Fragment,
     Function,
     Group,
@@ -41,9 +36,8 @@ from prelaunch.analysis.frontends.cuda.types import (
     leaves,
     scalar,
     sizeof,
-    spell,
 )  # fmt: skip
-from prelaunch.analysis.kernel import Address, Const, Object, Pointer, Space
+from prelaunch.analysis.kernel import Address, Object, Space
 from prelaunch.analysis.source import Span
 
 
@@ -70,7 +64,7 @@ def one(ctx: Context, node: Node, spec: typenames.Specifiers, declarator: Node) 
         _structured(ctx, inner, value, span)
         return
     if inner is not None and inner.type == "function_declarator" and value is None:
-        if not _vexing(ctx, spec, inner, span):
+        if not misread.vexing(ctx, spec, inner, span):
             return
         return
     base = spec.type
@@ -125,7 +119,7 @@ def variable(
             return constant
     if isinstance(ctype, Handle) and (found is not None or value is None):
         return found if found is not None else memory.local_object(ctx, ctype, label, span)
-    place = _place(ctx, spec, ctype, label, name, span)
+    place = place_for(ctx, spec, ctype, label, name, span)
     scope_place = place
     ctx.scope.names[label] = scope_place
     if found is not None:
@@ -134,14 +128,14 @@ def variable(
         initialise.initialise_place(ctx, place, value)
     elif isinstance(ctype, Record):
         lower_record.default_initialise(ctx, place, span)
-    elif isinstance(ctype, Array) and isinstance(ctype.of, Record) and lower_record._has_defaults(ctype.of):
+    elif isinstance(ctype, Array) and isinstance(ctype.of, Record) and lower_record.has_defaults(ctype.of):
         for index in range(min(ctype.count or 0, 64)):
             part = memory.member(ctx, place, ctype.of, index * sizeof(ctype.of), span)
             lower_record.default_initialise(ctx, part, span)
     return place
 
 
-def _place(ctx: Context, spec: typenames.Specifiers, ctype: CType, label: str, name: Node, span: Span) -> Lowered:
+def place_for(ctx: Context, spec: typenames.Specifiers, ctype: CType, label: str, name: Node, span: Span) -> Lowered:
     key = ctx.key(name)
     volatile = spec.volatile and not isinstance(ctype, Ptr)
     if register_leaves(ctype) is not None and key not in ctx.addressed and not volatile:
@@ -290,29 +284,6 @@ def _by_reference(node: Node) -> bool:
     return node.parent is not None and node.parent.type == "reference_declarator"
 
 
-def _vexing(ctx: Context, spec: typenames.Specifiers, inner: Node, span: Span) -> bool:
-    """``T x(a);`` that the grammar reads as a function: a variable when ``a`` is a value."""
-    listed, name = inner.child_by_field_name("parameters"), inner.child_by_field_name("declarator")
-    if listed is None or name is None or spec.type is None:
-        return False
-    kinds = [p.child_by_field_name("type") for p in listed.named_children if p.type == "parameter_declaration"]
-    values = [k for k in kinds if k is not None and k.type in ("type_identifier", "qualified_identifier")]
-    if not values or len(values) != len(kinds):
-        return False
-    if any(typenames.lookup_type(ctx, v) is not None for v in values):
-        return False
-    label = ctx.text(name)
-    args = [expand.reread(ctx, p, ctx.text(p)) for p in listed.named_children if p.type == "parameter_declaration"]
-    made = lower_record.construct(ctx, spec.type, args, span)
-    if leaves(spec.type) == () and not isinstance(spec.type, Record):
-        ctx.scope.names[label] = memory.load(ctx, args[0], span)
-        return True
-    place = _place(ctx, spec, spec.type, label, name, span)
-    memory.store(ctx, place, operators.convert(ctx, made, spec.type, span), span)
-    ctx.scope.names[label] = place
-    return True
-
-
 def condition_declaration(ctx: Context, node: Node) -> Lowered:
     """``if (T x = e)``: gives ``x``."""
     spec = typenames.specifiers(ctx, node)
@@ -357,80 +328,3 @@ def local_type(ctx: Context, node: Node) -> None:
 def macro_block(ctx: Context, node: Node) -> None:
     """What the grammar takes for a function inside a function: a macro with a block, or a misread declaration."""
     ctx.opaque("syntax not understood", ctx.span(node), EVERYTHING)
-
-
-# --- declarations the grammar reads as something else ----------------------------------------------------------------
-
-
-def split_declaration(ctx: Context, nodes: Sequence[Node], position: int) -> int:
-    """Nodes used when several make one declaration (``__align__(8) T x;`` reads as a call and a declaration)."""
-    return 0
-
-
-def disguised(ctx: Context, node: Node) -> bool:
-    """``A<n> x = v;`` read as comparisons: declared when ``A`` names a type."""
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    sign = node.child_by_field_name("operator")
-    if left is None or right is None or sign is None or ctx.text(sign) != ">" or left.type != "binary_expression":
-        return False
-    head, size = left.child_by_field_name("left"), left.child_by_field_name("right")
-    inner = left.child_by_field_name("operator")
-    if head is None or size is None or inner is None or ctx.text(inner) != "<":
-        return False
-    if head.type not in ("identifier", "qualified_identifier"):
-        return False
-    label = lower_expr.qualified_parts(head)[-1] if head.type == "qualified_identifier" else head
-    if isinstance(ctx.scope.find(ctx.text(label)), Reg | Mem | Val):
-        return False
-    ctype = typenames.named(ctx, ctx.text(label), (templates.argument(ctx, size),))
-    if ctype is None:
-        return False
-    value = right.child_by_field_name("right") if right.type == "assignment_expression" else None
-    name = right.child_by_field_name("left") if right.type == "assignment_expression" else right
-    if name is not None and name.type == "call_expression":
-        value, name = name.child_by_field_name("arguments"), name.child_by_field_name("function")
-    if name is None or name.type != "identifier":
-        return False
-    spec = typenames.Specifiers(ctype)
-    ctx.scope.names[ctx.text(name)] = variable(ctx, spec, ctype, ctx.text(name), name, value, None, ctx.span(node))
-    return True
-
-
-def disguised_reference(ctx: Context, node: Node) -> bool:
-    """``T (&r)[n] = a;`` and ``T (*p)[n] = a;`` read as assignments to a subscripted call."""
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    if left is None or right is None:
-        return False
-    sizes: list[Node] = []
-    current: Node = left
-    while current.type == "subscript_expression":
-        base, listed = current.child_by_field_name("argument"), current.child_by_field_name("indices")
-        if base is None or listed is None or len(listed.named_children) != 1:
-            return False
-        sizes.append(listed.named_children[0])
-        current = base
-    if current.type != "call_expression" or not sizes:
-        return False
-    target, listed = current.child_by_field_name("function"), current.child_by_field_name("arguments")
-    inner = listed.named_children[0] if listed is not None and len(listed.named_children) == 1 else None
-    if target is None or inner is None or inner.type != "pointer_expression":
-        return False
-    of = typenames.lookup_type(ctx, target)
-    name, sign = inner.child_by_field_name("argument"), inner.child_by_field_name("operator")
-    if of is None or name is None or sign is None or name.type != "identifier":
-        return False
-    for size in sizes:
-        of = Array(of, evaluate.integer(ctx, size))
-    found = lower_expr.lower(ctx, right)
-    span = ctx.span(node)
-    if ctx.text(sign) == "&":
-        ctx.scope.names[ctx.text(name)] = inline.bind_reference(
-            ctx, ctx.text(name), Ref(of), found, ctx.key(name), span
-        )
-    else:
-        bound = inline.bind_value(ctx, ctx.text(name), Ptr(of), found, ctx.key(name), span)
-        ctx.scope.names[ctx.text(name)] = bound
-    return True
-
-
-__all__ = ["Const", "Enum", "Pointer", "declaration", "names", "spell"]

@@ -10,7 +10,7 @@ from prelaunch.analysis.frontends.cuda import evaluate, initialise, typenames
 from prelaunch.analysis.frontends.cuda.context import Context, pointer_to
 from prelaunch.analysis.frontends.cuda.declarations import VariableDecl
 from prelaunch.analysis.frontends.cuda.memory import element_type
-from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Val
+from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem
 from prelaunch.analysis.frontends.cuda.types import (
     Array,
     CType,
@@ -18,12 +18,10 @@ from prelaunch.analysis.frontends.cuda.types import (
     Ref,
     TemplateArgument,
     alignof,
-    ir_type,
-    leaves,
     scalar,
     sizeof,
 )  # fmt: skip
-from prelaunch.analysis.kernel import Address, Const, Object, Scalar, Space
+from prelaunch.analysis.kernel import Address, Object, Scalar, Space
 from prelaunch.analysis.source import Span
 
 
@@ -135,6 +133,3 @@ def encode(value: int | float, of: Scalar) -> bytes | None:
         return struct.pack({16: "<e", 32: "<f", 64: "<d"}[of.bits], value)
     except OverflowError:
         return None
-
-
-__all__ = ["Const", "Val", "encode", "initial", "initial_bytes", "ir_type", "leaves", "variable"]

@@ -8,10 +8,16 @@ lanes of one warp.
 from __future__ import annotations
 
 from prelaunch.analysis.frontends.cuda import accesses, collectives, memory, operators
+from prelaunch.analysis.frontends.cuda.builtin_types import VECTORS
 from prelaunch.analysis.frontends.cuda.constants import binary, cast
 from prelaunch.analysis.frontends.cuda.context import EVERYTHING, Context
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Val
-from prelaunch.analysis.frontends.cuda.types import VECTORS, VOID, Group, TemplateArgument, leaves, spell
+from prelaunch.analysis.frontends.cuda.types import (
+    VOID,
+    Group,
+    TemplateArgument,
+    spell,
+)
 from prelaunch.analysis.kernel import (
     BOOL,
     I32,
@@ -169,7 +175,8 @@ def method(
 ) -> Lowered:
     """A member function of a group."""
     group = memory.load(ctx, place, span)
-    assert isinstance(group, Val) and isinstance(group.type, Group)
+    assert isinstance(group, Val)
+    assert isinstance(group.type, Group)
     kind = group.type.kind
     if name in ("sync", "barrier_arrive", "barrier_wait"):
         action = {"sync": "sync", "barrier_arrive": "arrive", "barrier_wait": "wait"}[name]
@@ -284,6 +291,3 @@ def _block_query(kind: str, name: str, span: Span) -> Lowered | None:
         if kind == "grid":
             return Val(U64, (linear_block(span, U64) if name == "block_rank" else product("gridDim", span, U64),))
     return None
-
-
-__all__ = ["OPERATIONS", "free_call", "group_type", "leaves", "mask_of", "member", "method", "sync"]

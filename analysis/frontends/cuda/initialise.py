@@ -21,7 +21,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     sizeof,
     spell,
 )  # fmt: skip
-from prelaunch.analysis.kernel import I8, Const, Expr, Scalar
+from prelaunch.analysis.kernel import I8, Const, Scalar
 from prelaunch.analysis.source import Span
 
 MAX_ELEMENTS = 4096
@@ -300,6 +300,3 @@ def constant_parts(ctx: Context, ctype: CType, value: Node, at: int) -> Iterator
         if not isinstance(expr, Const) or not isinstance(of, Scalar):
             raise NotConstantError
         yield at + leaf.offset, of, expr.value
-
-
-__all__ = ["MAX_ELEMENTS", "Expr", "aggregate", "from_list", "initialise_place", "list_length"]

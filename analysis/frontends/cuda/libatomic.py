@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prelaunch.analysis.frontends.cuda import memory, operators, traits
+from prelaunch.analysis.frontends.cuda import memory, operators
 from prelaunch.analysis.frontends.cuda.constants import cast
 from prelaunch.analysis.frontends.cuda.context import Context, pointer_to
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Val
@@ -156,6 +156,3 @@ def fence(ctx: Context, args: list[Lowered], span: Span) -> Lowered:
             scope = _SCOPES[int(loaded.expr.value) % 4]
     ctx.emit(Fence(scope, order, span=span))
     return Val(VOID)
-
-
-__all__ = ["atomic_type", "fence", "method", "traits"]

@@ -8,11 +8,11 @@ import re
 from tree_sitter import Node
 
 from prelaunch.analysis.frontends.cuda import accesses, libatomic, memory, operators, templates, traits
+from prelaunch.analysis.frontends.cuda.builtin_types import VECTORS
 from prelaunch.analysis.frontends.cuda.constants import offset
 from prelaunch.analysis.frontends.cuda.context import Context, pointer_to
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Val
 from prelaunch.analysis.frontends.cuda.types import (
-    VECTORS,
     VOID,
     CType,
     Group,
@@ -21,7 +21,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     Record,
     TemplateArgument,
     Void,
-)  # fmt: skip
+)
 from prelaunch.analysis.kernel import F32, F64, U32, U64, Async, Const, Expr, Load, Opaque, Store
 from prelaunch.analysis.source import Span
 
@@ -120,7 +120,9 @@ def _random(ctx: Context, name: str, args: list[Lowered], span: Span) -> Lowered
     if state is None:
         return ctx.unknown("random number", span, result)
     pointer = memory.load(ctx, state, span)
-    assert isinstance(pointer, Val) and isinstance(state.type, Ptr) and isinstance(state.type.to, Handle)
+    assert isinstance(pointer, Val)
+    assert isinstance(state.type, Ptr)
+    assert isinstance(state.type.to, Handle)
     base = ctx.frozen(pointer.expr, span)
     fresh: list[Expr] = []
     words = state.type.to.size // 4 if state.type.to.size <= 256 else 4
@@ -181,6 +183,3 @@ def _barrier(ctx: Context, place: Mem, name: str, args: list[Lowered], span: Spa
         ctx.emit(Async("mbarrier.wait", args=(address,), span=span))
         return Val(VOID)
     return None
-
-
-__all__ = ["free_call", "library_type", "method", "numeric_limit"]

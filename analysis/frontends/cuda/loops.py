@@ -19,8 +19,8 @@ from prelaunch.analysis.frontends.cuda import (
 )
 from prelaunch.analysis.frontends.cuda.constants import binary
 from prelaunch.analysis.frontends.cuda.context import Context, Jump, as_block
-from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, Val
-from prelaunch.analysis.frontends.cuda.types import Array, Record, Ref, sizeof
+from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Val
+from prelaunch.analysis.frontends.cuda.types import Array, Record, Ref
 from prelaunch.analysis.kernel import (
     BOOL,
     I64,
@@ -300,6 +300,3 @@ def _iterated(ctx: Context, node: Node, sequence: Lowered, body: Node) -> None:
     ctx.emit(
         Loop(label, as_block(tested, span), cond, as_block(inside, ctx.span(body)), as_block(after, span), span=span)
     )
-
-
-__all__ = ["Reg", "for_loop", "recognise", "sizeof"]

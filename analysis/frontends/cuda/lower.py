@@ -9,7 +9,6 @@ from tree_sitter import Node
 
 from prelaunch.analysis.frontends.cuda import (
     evaluate,
-    inline,
     lower_stmt,
     names,
     promote,
@@ -45,7 +44,6 @@ from prelaunch.analysis.kernel import (
     Object,
     Opaque,
     Param,
-    Pointer,
     Var,
 )  # fmt: skip
 
@@ -222,7 +220,7 @@ class _Pass:
         found: list[int | None] = []
         for text in self.decl.launch_bounds_text[:1]:
             found = [self._number(part) for part in split_arguments(text)]
-        found = (found + [None, None, None])[:3]
+        found = [*found, None, None, None][:3]
         return found[0], found[1], found[2]
 
     def _cluster(self) -> tuple[int, int, int] | None:
@@ -230,7 +228,7 @@ class _Pass:
             if text.startswith("__cluster_dims__"):
                 inside = text.partition("(")[2].rpartition(")")[0]
                 dims = [self._number(part) or 1 for part in split_arguments(inside)]
-                dims = (dims + [1, 1, 1])[:3]
+                dims = [*dims, 1, 1, 1][:3]
                 return dims[0], dims[1], dims[2]
         return None
 
@@ -257,6 +255,3 @@ def split_arguments(text: str) -> list[str]:
             start = index + 1
     parts.append(text[start:])
     return [p.strip() for p in parts if p.strip()]
-
-
-__all__ = ["Block", "Limits", "Opaque", "Pointer", "inline", "lower_kernel"]

@@ -15,6 +15,7 @@ from prelaunch.analysis.frontends.cuda import (
     lambdas,
     library,
     lower_expr,
+    lower_ops,
     lower_record,
     memory,
     names,
@@ -27,7 +28,7 @@ from prelaunch.analysis.frontends.cuda import (
 )  # fmt: skip
 from prelaunch.analysis.frontends.cuda.context import EVERYTHING, Context
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
-from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Parameters, Reg, Template, TypeName, Val
+from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, Template, TypeName, Val
 from prelaunch.analysis.frontends.cuda.types import (
     VOID,
     Closure,
@@ -66,7 +67,7 @@ def call(ctx: Context, node: Node) -> Lowered:
         return _qualified(ctx, node, target, listed, span)
     if target.type == "field_expression":
         return _method(ctx, target, listed, span)
-    named = lower_expr.parenthesized_type(ctx, target)
+    named = lower_ops.parenthesized_type(ctx, target)
     if named is not None:
         inner = [c for c in listed.named_children if c.type != "comment"]
         for item in inner[:-1]:
@@ -382,6 +383,3 @@ def construct_named(ctx: Context, ctype: CType, listed: Node, span: Span) -> Low
     """``T(args)`` and ``T{args}``."""
     values = arguments(ctx, listed)
     return lower_record.construct(ctx, ctype, values, span)
-
-
-__all__ = ["Parameters", "arguments", "call", "call_free", "call_method", "call_value"]

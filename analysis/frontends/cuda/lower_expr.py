@@ -14,25 +14,24 @@ from tree_sitter import Node
 from prelaunch.analysis.frontends.cuda import (
     asm,
     assign,
-    constants,
     expand,
     initialise,
     lambdas,
+    literals,
     lower_call,
+    lower_ops,
     memory,
     operators,
     symbols,
     typenames,
 )  # fmt: skip
-from prelaunch.analysis.frontends.cuda.constants import binary, select
-from prelaunch.analysis.frontends.cuda.context import Context, as_block
+from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.declarations import Macro
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Parameters, Reg, Template, Val
 from prelaunch.analysis.frontends.cuda.types import (
     VOID,
     Array,
     CType,
-    Enum,
     Ptr,
     Record,
     Ref,
@@ -44,7 +43,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     sizeof,
     spell,
 )  # fmt: skip
-from prelaunch.analysis.kernel import BOOL, I8, I32, U64, Assign, Const, Expr, If, Object, Pointer, Scalar, Stmt, Var
+from prelaunch.analysis.kernel import I32, U64, Const, Expr
 from prelaunch.analysis.source import Span
 
 
@@ -135,64 +134,6 @@ def type_of_expression(ctx: Context, node: Node) -> CType:
         return lower(ctx, node).type
 
 
-# --- literals --------------------------------------------------------------------------------------------------------
-
-
-def _number(ctx: Context, node: Node) -> Lowered:
-    found = constants.number(ctx.text(node))
-    if found is None:
-        return ctx.unknown(f"literal {ctx.text(node)[:40]} not modelled", ctx.span(node))
-    assert isinstance(found.type, Scalar)
-    return Val(found.type, (Const(found.value, found.type, span=ctx.span(node)),))
-
-
-def _char(ctx: Context, node: Node) -> Lowered:
-    text = ctx.text(node)
-    codes = constants.unescape(text[text.find("'") + 1 : -1])
-    of = I8 if text.startswith("'") else I32
-    return Val(of, (Const(constants.fit(codes[0] if codes else 0, of), of, span=ctx.span(node)),))
-
-
-def _string(ctx: Context, node: Node) -> Lowered:
-    parts = [node] if node.type != "concatenated_string" else node.named_children
-    codes: list[int] = []
-    for part in parts:
-        text = ctx.text(part)
-        if part.type == "raw_string_literal":
-            codes.extend(text[text.find("(") + 1 : text.rfind(")")].encode())
-        elif '"' in text:
-            codes.extend(constants.unescape(text[text.find('"') + 1 : text.rfind('"')]))
-    data = bytes(codes) + b"\0"
-    span = ctx.span(node)
-    for known in ctx.objects.values():
-        if known.origin == "string" and known.init == data:
-            return Mem(Array(I8, len(data)), symbols.address(ctx, known.id, I8, span), space="constant")
-    name = f'"{bytes(codes[:16]).decode("utf-8", "replace")}"'
-    ident = name if name not in ctx.objects else f"{name}#{len(ctx.objects)}"
-    made = Object(ident, name, "constant", I8, len(data), 1, origin="string", shape=(len(data),), init=data, span=span)
-    ctx.add_object(made)
-    return Mem(Array(I8, len(data)), symbols.address(ctx, made.id, I8, span), space="constant")
-
-
-def _true(ctx: Context, node: Node) -> Lowered:
-    return Val(BOOL, (Const(1, BOOL, span=ctx.span(node)),))
-
-
-def _false(ctx: Context, node: Node) -> Lowered:
-    return Val(BOOL, (Const(0, BOOL, span=ctx.span(node)),))
-
-
-def _null(ctx: Context, node: Node) -> Lowered:
-    return Val(Ptr(VOID), (Const(0, Pointer(), span=ctx.span(node)),))
-
-
-def _literal_suffix(ctx: Context, node: Node) -> Lowered:
-    found = constants.number(ctx.text(node))
-    if found is None:
-        return ctx.unknown("user-defined literal not modelled", ctx.span(node))
-    return _number(ctx, node)
-
-
 # --- operators -------------------------------------------------------------------------------------------------------
 
 
@@ -205,202 +146,6 @@ def _parenthesized(ctx: Context, node: Node) -> Lowered:
     if not inner:
         return ctx.unknown("empty parentheses", ctx.span(node))
     return lower(ctx, inner[0])
-
-
-def _binary(ctx: Context, node: Node) -> Lowered:
-    """A binary expression; chains that lean to the left (``a + b + c ...``) are walked in a loop."""
-    if _misread(ctx, node):
-        simpler = expand.bare(ctx, ctx.text(node))
-        if simpler != ctx.text(node):
-            return expand.reread(ctx, node, simpler)
-    spine: list[Node] = []
-    current: Node | None = node
-    while current is not None and current.type == "binary_expression":
-        spine.append(current)
-        current = current.child_by_field_name("left")
-    if current is None:
-        return ctx.unknown("syntax not understood", ctx.span(node))
-    value: Lowered | None = None
-    if current.type == "parenthesized_expression":
-        value = _cast_and_sign(ctx, current, spine)
-    if value is None:
-        value = _operand(ctx, current)
-    for count, item in enumerate(reversed(spine), 1):
-        value = _step(ctx, value, item)
-        if count % _CHAIN == 0 and isinstance(value, Val):
-            value = Val(value.type, tuple(ctx.temporary(e, e.span) for e in value.exprs))
-    return value
-
-
-_CHAIN = 100
-"""Operators of a chain after which the value so far gets a variable, so that no expression nests without bound."""
-
-
-def _cast_and_sign(ctx: Context, left: Node, spine: list[Node]) -> Lowered | None:
-    """``(T)-x`` at the left end of a chain: takes its node off ``spine`` and gives the cast."""
-    sign, right = spine[-1].child_by_field_name("operator"), spine[-1].child_by_field_name("right")
-    if sign is None or right is None or ctx.text(sign) not in _SIGNS:
-        return None
-    named = parenthesized_type(ctx, left)
-    if named is None:
-        return None
-    last = spine.pop()
-    return _signed_cast(ctx, named, ctx.text(sign), right, ctx.span(last))
-
-
-def _step(ctx: Context, left: Lowered, node: Node) -> Lowered:
-    """``left op right`` where ``node`` holds the operator and the right side."""
-    right, sign = node.child_by_field_name("right"), node.child_by_field_name("operator")
-    span = ctx.span(node)
-    if right is None or sign is None:
-        return ctx.unknown("syntax not understood", span)
-    symbol = ctx.text(sign)
-    if symbol in ("&&", "||", "and", "or"):
-        return _short_circuit(ctx, left, right, symbol in ("&&", "and"), span)
-    mark = ctx.mark()
-    b = _operand(ctx, right)
-    return operators.apply(ctx, symbol, ctx.protect_place(left, mark), b, span)
-
-
-def _misread(ctx: Context, node: Node) -> bool:
-    """Whether an operand is a "cast" to the name of a value: ``x >= (a) && (b) <= c``."""
-    current: Node | None = node
-    for _ in range(8):
-        if current is None or current.type != "binary_expression":
-            return False
-        right = current.child_by_field_name("right")
-        if right is not None and right.type == "cast_expression":
-            kind = right.child_by_field_name("type")
-            if kind is not None and isinstance(ctx.scope.find(ctx.text(kind)), Val | Reg | Mem):
-                return True
-        current = current.child_by_field_name("left")
-    return False
-
-
-_SIGNS = ("-", "+", "*", "&")
-
-
-def parenthesized_type(ctx: Context, node: Node) -> CType | None:
-    """The type in ``(T)`` that the grammar took for an expression in parentheses."""
-    for _ in range(8):
-        if node.type != "parenthesized_expression":
-            break
-        inner = [c for c in node.named_children if c.type != "comment"]
-        if len(inner) != 1:
-            return None
-        node = inner[0]
-    else:
-        return None
-    if node.type not in ("identifier", "qualified_identifier", "template_function", "type_identifier"):
-        return None
-    name = ctx.text(node)
-    bound = ctx.scope.find(name)
-    if isinstance(bound, Val | Reg | Mem | Parameters):
-        return None
-    return typenames.lookup_type(ctx, node)
-
-
-def _signed_cast(ctx: Context, to: CType, symbol: str, operand: Node, span: Span) -> Lowered:
-    """``(T)-x``, ``(T)*p``, ``(T)&x``: a cast of a unary expression, read as a binary one."""
-    found = lower(ctx, operand)
-    if symbol == "*":
-        value = memory.dereference(ctx, operators.as_scalar(ctx, found, span), span)
-    elif symbol == "&":
-        value = memory.address_of(ctx, found, span)
-    else:
-        value = operators.negate(ctx, symbol, found, span)
-    return cast_value(ctx, to, value, span)
-
-
-def _operand(ctx: Context, node: Node) -> Lowered:
-    """An operand: scalars are loaded now, so that effects of later operands do not reach them."""
-    found = lower(ctx, node)
-    if isinstance(found, Mem) and scalar(found.type):
-        return memory.load(ctx, found, ctx.span(node))
-    if isinstance(found, Reg) and scalar(found.type):
-        return Val(found.type, found.vars)
-    return found
-
-
-def _short_circuit(ctx: Context, left: Lowered, right: Node, conjunction: bool, span: Span) -> Lowered:
-    a = operators.condition(ctx, left, left.exprs[0].span if isinstance(left, Val) and left.exprs else span)
-    if isinstance(a, Const) and bool(a.value) != conjunction:
-        return Val(BOOL, (a,))
-    mark = ctx.mark()
-    with ctx.block() as stmts:
-        b = condition(ctx, right)
-    if not stmts:
-        return Val(BOOL, (binary("land" if conjunction else "lor", a, b, BOOL, span),))
-    if isinstance(a, Const):
-        ctx.out.extend(stmts)
-        return Val(BOOL, (b,))
-    (a,) = ctx.protect((a,), mark)
-    result = ctx.var(BOOL, "", span)
-    with ctx.into(stmts):
-        ctx.emit(Assign(result, b, span=span))
-    other = as_block([Assign(result, Const(0 if conjunction else 1, BOOL, span=span), span=span)], span)
-    taken = as_block(stmts, span)
-    ctx.emit(If(a, taken if conjunction else other, other if conjunction else taken, span=span))
-    return Val(BOOL, (result,))
-
-
-def _conditional(ctx: Context, node: Node) -> Lowered:
-    test, yes = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
-    no = node.child_by_field_name("alternative")
-    if test is None or no is None:
-        return ctx.unknown("syntax not understood", ctx.span(node))
-    cond = condition(ctx, test)
-    if isinstance(cond, Const):
-        taken = (yes if cond.value else no) or test
-        with ctx.discarded():
-            other = lower(ctx, (no if cond.value else yes) or test).type
-        found = lower(ctx, taken)
-        if scalar(found.type) and scalar(other):
-            return operators.convert(ctx, found, operators.common_type(ctx, found.type, other), ctx.span(node))
-        return found
-    return branches(ctx, cond, yes or test, no, ctx.span(node))
-
-
-def branches(ctx: Context, cond: Expr, yes: Node, no: Node, span: Span) -> Lowered:
-    """``cond ? yes : no`` with only the taken side's effects."""
-    mark = ctx.mark()
-    with ctx.block() as then:
-        a = _operand(ctx, yes)
-    with ctx.block() as orelse:
-        b = _operand(ctx, no)
-    if isinstance(a.type, Void) or isinstance(b.type, Void):
-        if then or orelse:
-            ctx.emit(If(cond, as_block(then, span), as_block(orelse, span), span=span))
-        return Val(VOID)
-    if a.type is b.type and leaves(a.type) is None and isinstance(a, Mem) and isinstance(b, Mem):
-        chosen = select(cond, a.address, memory.retype(b.address, a.address.type), a.address.type, span)  # type: ignore[arg-type]  # addresses are pointers
-        return Mem(a.type, chosen, a.volatile)
-    to = operators.common_type(ctx, a.type, b.type)
-    with ctx.into(then):
-        x = operators.convert(ctx, a, to, span)
-    with ctx.into(orelse):
-        y = operators.convert(ctx, b, to, span)
-    if not isinstance(x, Val) or not isinstance(y, Val) or len(x.exprs) != len(y.exprs):
-        return ctx.unknown(f"conditional of {spell(to)}", span, to)
-    if not then and not orelse:
-        pairs = zip(x.exprs, y.exprs, strict=True)
-        return Val(to, tuple(select(cond, p, memory_retype(q, p), p.type, span) for p, q in pairs))
-    (cond,) = ctx.protect((cond,), mark)
-    made = tuple(ctx.var(e.type, "", span) for e in x.exprs)
-    _set_all(ctx, then, made, x.exprs, span)
-    _set_all(ctx, orelse, made, y.exprs, span)
-    ctx.emit(If(cond, as_block(then, span), as_block(orelse, span), span=span))
-    return Val(to, made)
-
-
-def memory_retype(expr: Expr, like: Expr) -> Expr:
-    return memory.retype(expr, like.type) if isinstance(like.type, Pointer) else expr
-
-
-def _set_all(ctx: Context, stmts: list[Stmt], made: tuple[Var, ...], exprs: tuple[Expr, ...], span: Span) -> None:
-    with ctx.into(stmts):
-        for var, expr in zip(made, exprs, strict=True):
-            ctx.emit(Assign(var, memory_retype(expr, var), span=span))
 
 
 def _unary(ctx: Context, node: Node) -> Lowered:
@@ -493,7 +238,7 @@ def _sizeof(ctx: Context, node: Node) -> Lowered:
     value = node.child_by_field_name("value") or (node.named_children[0] if node.named_children else None)
     if value is None:
         return ctx.unknown("syntax not understood", span)
-    named = parenthesized_type(ctx, value)
+    named = lower_ops.parenthesized_type(ctx, value)
     if named is not None:
         return _size(ctx, named, span)
     if node.children[1].type == "..." if len(node.children) > 1 else False:
@@ -606,20 +351,20 @@ def _handlers() -> dict[str, Callable[[Context, Node], Lowered]]:
         "namespace_identifier": symbols.identifier,
         "qualified_identifier": symbols.qualified,
         "template_function": symbols.template_function,
-        "number_literal": _number,
-        "char_literal": _char,
-        "string_literal": _string,
-        "raw_string_literal": _string,
-        "concatenated_string": _string,
-        "user_defined_literal": _literal_suffix,
-        "true": _true,
-        "false": _false,
-        "null": _null,
-        "nullptr": _null,
+        "number_literal": literals.number,
+        "char_literal": literals.char,
+        "string_literal": literals.string,
+        "raw_string_literal": literals.string,
+        "concatenated_string": literals.string,
+        "user_defined_literal": literals.literal_suffix,
+        "true": literals.true,
+        "false": literals.false,
+        "null": literals.null,
+        "nullptr": literals.null,
         "this": symbols.this_pointer,
         "parenthesized_expression": _parenthesized,
-        "binary_expression": _binary,
-        "conditional_expression": _conditional,
+        "binary_expression": lower_ops.binary_expression,
+        "conditional_expression": lower_ops.conditional,
         "unary_expression": _unary,
         "pointer_expression": _pointer,
         "update_expression": assign.update,
@@ -638,8 +383,5 @@ def _handlers() -> dict[str, Callable[[Context, Node], Lowered]]:
         "gnu_asm_expression": asm.lower_asm,
         "new_expression": _unsupported("new on the device"),
         "delete_expression": _unsupported("delete on the device"),
-        "requires_expression": _true,
+        "requires_expression": literals.true,
     }
-
-
-__all__ = ["Enum", "condition", "converted", "effect", "lower", "number", "rvalue", "type_of_expression"]

@@ -8,7 +8,6 @@ from prelaunch.analysis.frontends.cuda import (
     initialise,
     inline,
     libatomic,
-    lower_call,
     lower_expr,
     memory,
     operators,
@@ -17,11 +16,11 @@ from prelaunch.analysis.frontends.cuda import (
     typenames,
     wmma,
 )  # fmt: skip
+from prelaunch.analysis.frontends.cuda.builtin_types import VECTORS
 from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
-from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, Val
+from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Val
 from prelaunch.analysis.frontends.cuda.types import (
-    VECTORS,
     VOID,
     CType,
     Fragment,
@@ -33,7 +32,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     scalar,
     sizeof,
     spell,
-)  # fmt: skip
+)
 from prelaunch.analysis.kernel import BF16, F16, I32, U32, Const, Scalar
 from prelaunch.analysis.source import Span
 
@@ -198,17 +197,19 @@ def _member_defaults(ctx: Context, place: Lowered, done: frozenset[str], span: S
             with names.inside(ctx, record.file, record.scope):
                 initialise.initialise_place(ctx, part, field.default)
             any_done = True
-        elif isinstance(field.type, Record) and not field.type.vector and field.type.kind != "union":
-            if constructors(field.type) or _has_defaults(field.type):
-                part = memory.member(ctx, place, field.type, field.offset, span)
-                any_done = default_initialise(ctx, part, span) or any_done
+        elif isinstance(field.type, Record) and not field.type.vector and has_defaults(field.type):
+            part = memory.member(ctx, place, field.type, field.offset, span)
+            any_done = default_initialise(ctx, part, span) or any_done
     return any_done
 
 
-def _has_defaults(record: Record) -> bool:
+def has_defaults(record: Record) -> bool:
+    """Whether ``record x;`` initialises anything."""
     stack = [record]
     while stack:
         current = stack.pop()
+        if current.kind == "union":
+            continue
         if any(f.default is not None for f in current.fields) or constructors(current):
             return True
         stack.extend(f.type for f in current.fields if isinstance(f.type, Record) and not f.type.vector)
@@ -342,6 +343,3 @@ def library_member(ctx: Context, place: Lowered, name: str, span: Span) -> Lower
     if name == "x" and isinstance(place.type, Scalar):
         return place
     return None
-
-
-__all__ = ["Mem", "Reg", "construct", "construct_into", "constructors", "lower_call", "member_initialisers"]

@@ -14,6 +14,7 @@ from prelaunch.analysis.frontends.cuda import (
     loops,
     lower_expr,
     memory,
+    misread,
     names,
     operators,
     switch,
@@ -36,17 +37,8 @@ def body(ctx: Context, node: Node) -> None:
 
 
 def statements(ctx: Context, nodes: Sequence[Node]) -> None:
-    position = 0
-    while position < len(nodes):
-        if ctx.stopped:
-            return
-        node = nodes[position]
-        merged = declare.split_declaration(ctx, nodes, position)
-        if merged:
-            position += merged
-            continue
+    for node in nodes:
         statement(ctx, node)
-        position += 1
 
 
 def statement(ctx: Context, node: Node) -> None:
@@ -89,9 +81,9 @@ def _expression(ctx: Context, node: Node) -> None:
         return
     if inner[0].type in ("call_expression", "identifier") and _macro_statement(ctx, inner[0]):
         return
-    if inner[0].type == "binary_expression" and declare.disguised(ctx, inner[0]):
+    if inner[0].type == "binary_expression" and misread.disguised(ctx, inner[0]):
         return
-    if inner[0].type == "assignment_expression" and declare.disguised_reference(ctx, inner[0]):
+    if inner[0].type == "assignment_expression" and misread.disguised_reference(ctx, inner[0]):
         return
     lower_expr.effect(ctx, inner[0])
 

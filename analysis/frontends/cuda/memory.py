@@ -1,7 +1,7 @@
 """Moving values between expressions, registers and memory; addresses, members, elements.
 
-An access moves what the hardware moves at once: a type whose leaves are alike, gapless and aligned as a whole (``float4``,
-``int2``, ``uchar4``) in pieces of up to 16 bytes, everything else leaf by leaf.
+An access moves what the hardware moves at once: a type whose leaves are alike, gapless and aligned as a whole
+(``float4``, ``int2``, ``uchar4``) in pieces of up to 16 bytes, everything else leaf by leaf.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from prelaunch.analysis.frontends.cuda.constants import binary, cast, fit, offset
+from prelaunch.analysis.frontends.cuda.constants import binary, fit, offset
 from prelaunch.analysis.frontends.cuda.context import Context, pointer_to
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Reg, Val, leaf_range
 from prelaunch.analysis.frontends.cuda.types import (
@@ -23,7 +23,6 @@ from prelaunch.analysis.frontends.cuda.types import (
     alignof,
     ir_type,
     leaves,
-    scalar,
     sizeof,
     spell,
 )  # fmt: skip
@@ -126,7 +125,8 @@ def load(ctx: Context, place: Lowered, span: Span) -> Val | Mem:
 
 def _load_bits(ctx: Context, place: Mem, span: Span) -> Val:
     unit = place.type
-    assert isinstance(unit, Scalar) and place.bits is not None
+    assert isinstance(unit, Scalar)
+    assert place.bits is not None
     whole = load(ctx, replace(place, bits=None), span)
     assert isinstance(whole, Val)
     left = unit.bits - place.shift - place.bits
@@ -136,7 +136,7 @@ def _load_bits(ctx: Context, place: Mem, span: Span) -> Val:
 
 def store(ctx: Context, place: Lowered, value: Lowered, span: Span) -> None:
     """Write ``value``, already of the place's type, to ``place``."""
-    if isinstance(value, Mem) or isinstance(value, Reg):
+    if isinstance(value, Mem | Reg):
         loaded = (
             load(ctx, value, span) if leaves(value.type) is not None and not isinstance(value.type, Array) else value
         )
@@ -195,7 +195,9 @@ def settled(ctx: Context, place: Reg, value: Val | Reg | Mem, span: Span) -> tup
 
 def _store_bits(ctx: Context, place: Mem, value: Val | Reg | Mem, span: Span) -> None:
     unit = place.type
-    assert isinstance(unit, Scalar) and place.bits is not None and isinstance(value, Val)
+    assert isinstance(unit, Scalar)
+    assert place.bits is not None
+    assert isinstance(value, Val)
     whole = replace(place, bits=None)
     old = load(ctx, whole, span)
     assert isinstance(old, Val)
@@ -409,9 +411,3 @@ def zero(ctype: CType, span: Span) -> Val | None:
         of = ir_type(leaf.type)
         exprs.append(Const(0.0 if isinstance(of, Scalar) and not of.is_integer else 0, of, span=span))
     return Val(ctype, tuple(exprs))
-
-
-__all__ = [
-    "address_of", "cast", "copy_bytes", "decay", "dereference", "element", "groups", "in_memory", "load", "member",
-    "retype", "scalar", "store", "zero",
-]  # fmt: skip

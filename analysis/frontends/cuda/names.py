@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 from tree_sitter import Node
 
 from prelaunch.analysis.frontends.cuda import enums, records, typenames
+from prelaunch.analysis.frontends.cuda.builtin_types import builtin_type
 from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.declarations import (
     AliasDecl,
@@ -24,7 +25,11 @@ from prelaunch.analysis.frontends.cuda.declarations import (
 )  # fmt: skip
 from prelaunch.analysis.frontends.cuda.project import Project
 from prelaunch.analysis.frontends.cuda.scope import Binding, Scope
-from prelaunch.analysis.frontends.cuda.types import CType, Record, TemplateArgument, builtin_type
+from prelaunch.analysis.frontends.cuda.types import (
+    CType,
+    Record,
+    TemplateArgument,
+)
 
 Declared = TypeVar("Declared", FunctionDecl, RecordDecl, AliasDecl, VariableDecl)
 

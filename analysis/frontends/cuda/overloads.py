@@ -198,7 +198,7 @@ def conversion_cost(have: CType, want: CType) -> float | None:
     if isinstance(have, Braces):
         return 1 if isinstance(want, Record) else 2
     if isinstance(have, Ptr) and isinstance(want, Ptr):
-        if isinstance(want.to, Void) or isinstance(want.to, Handle):
+        if isinstance(want.to, Void | Handle):
             return 1
         if isinstance(have.to, Record) and isinstance(want.to, Record):
             return 1 if records.base_offset(have.to, want.to) is not None else None

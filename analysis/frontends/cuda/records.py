@@ -242,7 +242,7 @@ class _Layout:
 
 
 def path_to(record: Record, name: str) -> tuple[Field, int] | None:
-    """The data member ``name`` of ``record``, its bases and anonymous members: the field and its offset in ``record``."""
+    """Data member ``name`` of ``record``, its bases and anonymous members: the field and its offset in ``record``."""
     stack: list[tuple[Record, int]] = [(record, 0)]
     while stack:
         current, offset = stack.pop(0)

@@ -39,7 +39,6 @@ from prelaunch.analysis.kernel import (
     PtrAdd,
     PtrOffset,
     Return,
-    Scalar,
     Select,
     Space,
     Stmt,
@@ -343,6 +342,3 @@ def _local_place(stmt: Stmt, names: set[str]) -> tuple[str, int | None] | None:
 
 def _both(a: Expr | None, b: Expr) -> Expr:
     return b if a is None else binary("land", a, b, BOOL, b.span)
-
-
-__all__ = ["Scalar", "resolve"]

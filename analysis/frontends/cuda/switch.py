@@ -9,7 +9,7 @@ from prelaunch.analysis.frontends.cuda.constants import binary, cast, unary
 from prelaunch.analysis.frontends.cuda.context import Context, Jump, as_block
 from prelaunch.analysis.frontends.cuda.scope import Val
 from prelaunch.analysis.frontends.cuda.types import arithmetic, promote
-from prelaunch.analysis.kernel import BOOL, I32, Assign, Block, Break, Const, Expr, If, Stmt, Var
+from prelaunch.analysis.kernel import BOOL, Assign, Block, Break, Const, Expr, If, Stmt, Var
 from prelaunch.analysis.source import Span
 
 _LEAVES = ("break_statement", "return_statement", "continue_statement", "goto_statement")
@@ -143,6 +143,3 @@ def _falling(ctx: Context, groups: list[_Group], tests: list[Expr], span: Span) 
                 ctx.emit(Assign(flag, Const(1, BOOL, span=group.span), span=group.span))
             lower_stmt.statements(ctx, group.body)
         ctx.emit(If(enter, as_block(stmts, group.span), Block(span=group.span), span=group.span))
-
-
-__all__ = ["I32", "switch_statement"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from tree_sitter import Node
 
 from prelaunch.analysis.frontends.cuda import enums, evaluate, lower_expr, names, records, templates
+from prelaunch.analysis.frontends.cuda.builtin_types import builtin_type, words_type
 from prelaunch.analysis.frontends.cuda.context import Context
 from prelaunch.analysis.frontends.cuda.declarations import AliasDecl
 from prelaunch.analysis.frontends.cuda.groups import OPERATIONS, group_type
@@ -24,9 +25,7 @@ from prelaunch.analysis.frontends.cuda.types import (
     Record,
     Ref,
     TemplateArgument,
-    builtin_type,
-    words_type,
-)  # fmt: skip
+)
 from prelaunch.analysis.frontends.cuda.wmma import fragment_type
 from prelaunch.analysis.kernel import F32, Scalar
 
@@ -62,11 +61,7 @@ def specifiers(ctx: Context, node: Node) -> Specifiers:
     kind = node.child_by_field_name("type")
     if kind is None:
         return Specifiers(None, words=frozenset(words), align=align)
-    resolved: CType | None
-    if kind.type == "placeholder_type_specifier":
-        resolved = None
-    else:
-        resolved = type_of(ctx, kind)
+    resolved = None if kind.type == "placeholder_type_specifier" else type_of(ctx, kind)
     return Specifiers(resolved, "volatile" in words, bool(words & {"const", "constexpr"}), frozenset(words), align)
 
 
@@ -298,13 +293,13 @@ def _aligned(ctx: Context, ctype: CType, align: int) -> CType:
 
 
 _SAME = frozenset({
-    "remove_cv_t", "remove_const_t", "remove_volatile_t", "decay_t", "remove_cvref_t", "remove_reference_t", "type_identity_t",
-    "add_const_t",
+    "remove_cv_t", "remove_const_t", "remove_volatile_t", "decay_t", "remove_cvref_t", "remove_reference_t",
+    "type_identity_t", "add_const_t",
 })  # fmt: skip
 
 
 def trait(name: str, args: tuple[TemplateArgument, ...] | None) -> CType | None:
-    """Types that standard traits name, where their meaning is plain; ``trait<...>::type`` is the same as ``trait_t``."""
+    """Types that standard traits name, where their meaning is plain; ``trait<...>::type`` and ``trait_t`` alike."""
     if not args:
         return None
     first = args[0]

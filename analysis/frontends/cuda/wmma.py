@@ -13,7 +13,6 @@ from prelaunch.analysis.frontends.cuda.types import (
     Fragment,
     Handle,
     TemplateArgument,
-    Void,
     sizeof,
 )  # fmt: skip
 from prelaunch.analysis.kernel import F32, U32, Mma, Scalar
@@ -87,6 +86,3 @@ def elements(ctx: Context, fragment: Fragment, span: Span) -> Lowered:
     ctx.opaque("fragment element", span, ("value",))
     count = max(1, sizeof(fragment) // fragment.element.size)
     return memory.local_object(ctx, Array(fragment.element, count), "fragment", span)
-
-
-__all__ = ["Void", "call", "elements", "fragment_type", "shape"]
