@@ -77,6 +77,14 @@ class Barriers:
                 found.append((stmt, causes[0]))
         return tuple(found)
 
+    def returned_before(self, barrier: Barrier) -> bool:
+        """May threads of the block have returned when others come to ``barrier``?"""
+        return self._places.any_precedes(self._exit_group, barrier)
+
+    @cached_property
+    def _exit_group(self) -> Group:
+        return self._places.group(exit_ for exit_, _ in self.partial_exits)
+
     def after(self, exit_: Exit) -> tuple[Barrier, ...]:
         """Barriers that may come after ``exit_`` was taken by others."""
         return tuple(barrier for barrier in self.all if self.may_precede(exit_, barrier))

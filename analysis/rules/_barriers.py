@@ -66,9 +66,12 @@ def aligned(case: Case, barriers: Barriers) -> Verdict:
 
 def _verdict(case: Case, barriers: Barriers, suspect: Suspect, rule: str, fix: str) -> Verdict:
     spans = {barrier.span for barrier in suspect.barriers}
+    # Where threads may have returned before, that others have exited is the business of sync.barrier-early-exit.
+    alone = {barrier.span for barrier in suspect.barriers if not barriers.returned_before(barrier)}
 
     def ours(problem: Problem) -> bool:
-        return bool(spans & set(problem.spans)) and not (problem.kind == "exited-barrier" and barriers.partial_exits)
+        wanted = alone if problem.kind == "exited-barrier" else spans
+        return not wanted.isdisjoint(problem.spans)
 
     seen = case.replay.find(("divergent-barrier", "exited-barrier"), ours)
     if seen is None:

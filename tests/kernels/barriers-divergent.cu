@@ -126,6 +126,16 @@ __global__ void leaves_early(const float *x, float *y, int n) {
   y[i] = s[threadIdx.x ^ 1];
 }
 
+// The return comes later: it is the branch that keeps lanes from the first barrier.
+__global__ void returns_afterwards(const int *x, float *y) {
+  if (x[threadIdx.x] > 0) {
+    y[threadIdx.x] = 1.0f;
+    __syncthreads();  // error: [sync.barrier-divergence]
+  }
+  if (x[threadIdx.x] == 7) return;
+  y[threadIdx.x] += 1.0f;
+}
+
 void run(const int *f, int *g, float *x, float *y, int n) {
   consumers<<<4, 128>>>(x, y);
   two_arms<<<1, 64>>>(x);
@@ -137,5 +147,6 @@ void run(const int *f, int *g, float *x, float *y, int n) {
   strided<<<1, 128>>>(x, y, n);
   own_length<<<1, 64>>>(f, y);
   first_hit<<<1, 64>>>(f, g, n);
+  returns_afterwards<<<1, 64>>>(f, y);
   leaves_early<<<(n + 255) / 256, 256>>>(x, y, n);
 }
