@@ -514,3 +514,14 @@ def test_unknown_functions_change_what_they_take_by_reference() -> None:
     """
     (opaque,) = every(lower(text), Opaque)
     assert [v.name for v in opaque.defines] == ["a"]
+
+
+def test_an_alias_of_an_unnamed_class_is_one_type() -> None:
+    text = """
+    typedef struct { float4 m[2]; } Rows;
+    __constant__ Rows rows;
+    __device__ float dot(const Rows& r, const float4& v) { return r.m[0].x * v.x + r.m[1].y * v.y; }
+    __global__ void k(float* o) { o[0] = dot(rows, make_float4(1, 2, 3, 4)); }
+    """
+    kernel = clean(text)
+    assert targets(kernel, Load) == [("rows", "0"), ("rows", "20")]

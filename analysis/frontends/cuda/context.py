@@ -104,6 +104,7 @@ class Context:
     macro_site: Span | None = None
     macros: tuple[str, ...] = ()  # object- and function-like macros being expanded
     records: dict[tuple[object, ...], Record] = field(default_factory=dict)
+    aliases: dict[tuple[object, ...], CType] = field(default_factory=dict)
     resolving: list[tuple[object, ...]] = field(default_factory=list)  # types being resolved, against cycles
     pointers: dict[int, Var] = field(default_factory=dict)  # integer variable -> the pointer it was made from
     formals: set[str] = field(default_factory=set)  # keys of kernel parameters held in registers

@@ -267,6 +267,9 @@ def _cast(ctx: Context, node: Node) -> Lowered:
     kind, value = node.child_by_field_name("type"), node.child_by_field_name("value")
     if kind is None or value is None:
         return ctx.unknown("syntax not understood", ctx.span(node))
+    products = lower_ops.products_read_as_casts(ctx, node)
+    if products:
+        return expand.reread(ctx, node, lower_ops.doubled(ctx, node, products))
     return cast_to(ctx, typenames.descriptor(ctx, kind), value, ctx.span(node))
 
 

@@ -19,6 +19,9 @@ def binary_expression(ctx: Context, node: Node) -> Lowered:
         simpler = expand.bare(ctx, ctx.text(node))
         if simpler != ctx.text(node):
             return expand.reread(ctx, node, simpler)
+    products = products_read_as_casts(ctx, node)
+    if products:
+        return expand.reread(ctx, node, doubled(ctx, node, products))
     spine: list[Node] = []
     current: Node | None = node
     while current is not None and current.type == "binary_expression":
@@ -81,6 +84,49 @@ def _misread(ctx: Context, node: Node) -> bool:
                 return True
         current = current.child_by_field_name("left")
     return False
+
+
+def products_read_as_casts(ctx: Context, node: Node) -> list[Node]:
+    """Operands read as casts although what stands in parentheses begins with a value: ``(a * (b & c)) * (d)``,
+    ``(f(x)) & y``. At most 64 operands are looked at; text order."""
+    found: list[Node] = []
+    stack = [node]
+    for _ in range(64):
+        if not stack:
+            break
+        current = stack.pop()
+        if current.type == "binary_expression":
+            stack += [c for c in (current.child_by_field_name("right"), current.child_by_field_name("left")) if c]
+        elif current.type == "cast_expression":
+            value = current.child_by_field_name("value")
+            if _begins_with_value(ctx, current.child_by_field_name("type")):
+                found.append(current)
+            elif value is not None:
+                stack.append(value)
+    return found
+
+
+def _begins_with_value(ctx: Context, kind: Node | None) -> bool:
+    if kind is None or kind.child_by_field_name("declarator") is None:
+        return False
+    base = kind.child_by_field_name("type")
+    if base is None or base.type != "type_identifier":
+        return False
+    name = ctx.text(base)
+    if isinstance(ctx.scope.find(name), Val | Reg | Mem):
+        return True
+    known = ctx.project.lookup_functions(name, ctx.file.source.path) or row_of(name, "") is not None
+    return bool(known) and typenames.lookup_type(ctx, base) is None
+
+
+def doubled(ctx: Context, node: Node, casts: list[Node]) -> str:
+    """The text of ``node`` with the parentheses of ``casts`` doubled, which no grammar takes for a cast."""
+    text, start = ctx.text(node).encode(), node.start_byte
+    for item in reversed(casts):
+        close = next((c.end_byte for c in item.children if c.type == ")"), item.start_byte) - start
+        begin = item.start_byte - start
+        text = text[:begin] + b"(" + text[begin:close] + b")" + text[close:]
+    return text.decode("utf-8", "replace")
 
 
 _SIGNS = ("-", "+", "*", "&")

@@ -251,20 +251,26 @@ def qualified_type(ctx: Context, node: Node) -> CType | None:
 
 
 def alias_type(ctx: Context, alias: AliasDecl, args: tuple[TemplateArgument, ...]) -> CType | None:
-    """The type an alias names, resolved where it is declared."""
-    if len(ctx.resolving) > 32 or (alias.qualified, args) in ctx.resolving:
-        return None
+    """The type an alias names, resolved where it is declared; the same object each time it is asked for."""
     owner = names.owner_record(ctx, alias.qualified)
+    key = ("alias", alias.file.source.path, alias.node.start_byte, alias.name, args, id(owner) if owner else 0)
+    if key in ctx.aliases:
+        return ctx.aliases[key]
+    if len(ctx.resolving) > 32 or key in ctx.resolving:
+        return None
     outer = owner.scope if owner is not None and owner.scope is not None else names.namespace_scope(alias.qualified)
     scope = Scope(outer, namespace=outer.namespace)
-    ctx.resolving.append((alias.qualified, args))
+    ctx.resolving.append(key)
     try:
         with names.inside(ctx, alias.file, scope):
             if alias.template is not None:
                 templates.bind(ctx, alias.template, args, scope)
-            return alias_node_type(ctx, alias.node, alias.name)
+            found = alias_node_type(ctx, alias.node, alias.name)
     finally:
         ctx.resolving.pop()
+    if found is not None:
+        ctx.aliases[key] = found
+    return found
 
 
 def alias_node_type(ctx: Context, node: Node, name: str) -> CType | None:
