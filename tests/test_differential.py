@@ -11,6 +11,7 @@ import pytest
 
 from prelaunch.analysis.frontends.cuda import lower_kernel
 from prelaunch.analysis.frontends.cuda.project import project_from_text
+from prelaunch.analysis.kernel import Opaque, walk
 from prelaunch.analysis.ptx.libraries import toolchain
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,3 +66,19 @@ def test_unused_loads_are_found_through_loops_and_overwritten_values() -> None:
     project = project_from_text(text)
     kernel = lower_kernel(project, project.kernels()[0])
     assert [found.span.line for found in load("unused_loads").unused_loads(kernel)] == [3, 8, 10]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(a * (a & n)) * (n + 1)",
+        "n << ((a * (n & 3)) & 7)",
+        "(unsigned)(__popc((a & n))) & 15u",
+        "(a & (a * n)) - +(70u)",
+    ],
+)
+def test_products_in_parentheses_are_no_casts(expression: str) -> None:
+    """Valid expressions that the grammar reads as casts; found by the generator."""
+    project = project_from_text(f"__global__ void k(int* out, int n) {{ int a = threadIdx.x; out[a] = {expression}; }}")
+    kernel = lower_kernel(project, project.kernels()[0])
+    assert [s for s in walk(kernel.body) if isinstance(s, Opaque)] == []

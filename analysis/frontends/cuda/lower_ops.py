@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from prelaunch.analysis.frontends.cuda import expand, lower_expr, memory, operators, typenames
+from prelaunch.analysis.frontends.cuda import builtins, expand, lower_expr, memory, operators, typenames
 from prelaunch.analysis.frontends.cuda.constants import binary, select
 from prelaunch.analysis.frontends.cuda.context import Context, as_block
 from prelaunch.analysis.frontends.cuda.scope import Lowered, Mem, Parameters, Reg, Val
@@ -115,7 +115,7 @@ def _begins_with_value(ctx: Context, kind: Node | None) -> bool:
     name = ctx.text(base)
     if isinstance(ctx.scope.find(name), Val | Reg | Mem):
         return True
-    known = ctx.project.lookup_functions(name, ctx.file.source.path) or row_of(name, "") is not None
+    known = ctx.project.lookup_functions(name, ctx.file.source.path) or builtins.row_of(name, "") is not None
     return bool(known) and typenames.lookup_type(ctx, base) is None
 
 
