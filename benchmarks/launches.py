@@ -85,12 +85,10 @@ def report(path: Path, sample: int, sites: bool) -> bool:
     by_site: dict[object, list[Launch]] = collections.defaultdict(list)
     for launch in launches:
         by_site[(launch.span.file, launch.span.start, launch.span.end)].append(launch)
-    print(
-        f"{path.name}: {total} sites in the text (+{macros} in macro bodies), {total - len(lost)} found, {len(lost)} missed"
-    )
-    print(
-        f"  {len(launches)} launches at {len(by_site)} places; parse {parsed - started:.1f} s, launches {done - parsed:.1f} s"
-    )
+    found = total - len(lost)
+    print(f"{path.name}: {total} sites in the text (+{macros} in macro bodies), {found} found, {len(lost)} missed")
+    seconds = f"parse {parsed - started:.1f} s, launches {done - parsed:.1f} s"
+    print(f"  {len(launches)} launches at {len(by_site)} places; {seconds}")
     for title, test in MEASURES.items():
         print(f"  {title:13}", share({site: [test(launch) for launch in group] for site, group in by_site.items()}))
     reasons: collections.Counter[str] = collections.Counter()
