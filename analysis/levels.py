@@ -159,16 +159,25 @@ def raised(value: Value, level: Level, why: Why | None) -> Value:
 # --- folding -------------------------------------------------------------------------------------------------------
 
 
-def evaluate(expr: Expr, env: Mapping[Key, Value], dims: Dims, values: dict[int, Value]) -> Value:
+Steps = tuple[tuple[Expr, tuple[Expr, ...]], ...]
+"""An expression's nodes with their operands, operands first: what ``evaluate`` goes through."""
+
+
+def steps(expr: Expr) -> Steps:
+    return tuple((item, subexpressions(item)) for item in postorder(expr))
+
+
+def evaluate(
+    expr: Expr, env: Mapping[Key, Value], dims: Dims, values: dict[int, Value], order: Steps | None = None
+) -> Value:
     """Level of ``expr``; ``values`` gets that of every node under it, by ``id``. A variable unknown to ``env`` was
-    never assigned on the way: level thread."""
-    for item in postorder(expr):
-        operands = [values[id(below)] for below in subexpressions(item)]
+    never assigned on the way: level thread. ``order`` is ``steps(expr)``, for callers that keep it."""
+    for item, below in steps(expr) if order is None else order:
         if isinstance(item, (Var, PtrOffset)):
             key = item.id if isinstance(item, Var) else item.var.id
             value = env.get(key) or Value(Level.THREAD, Why("a variable that is not assigned on this path", item.span))
         else:
-            value = _fold(item, operands, dims)
+            value = _fold(item, [values[id(operand)] for operand in below], dims)
         values[id(item)] = value
     return values[id(expr)]
 

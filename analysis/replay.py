@@ -17,6 +17,7 @@ from prelaunch.analysis.interpret import prepare, run
 from prelaunch.analysis.interpreter.program import Program
 from prelaunch.analysis.kernel import Binary, Cast, Const, Expr, Pure
 from prelaunch.analysis.launch import Launch
+from prelaunch.analysis.levels import Dims
 from prelaunch.analysis.show import show_expr
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.trace import Dim3, LaunchConfig, Problem, ProblemKind
@@ -206,14 +207,23 @@ def cases(facts: Facts) -> tuple[Case, ...]:
     if not isinstance(known, tuple):
         stated = tuple(variant for launch in facts.launches for variant in variants(launch))
         launches: tuple[Launch | None, ...] = stated or (None,)
-        known = tuple(_case(facts, launch) for launch in launches)
+        uniform: dict[object, Uniformity] = {}
+        known = tuple(_case(facts, launch, uniform) for launch in launches)
         facts.cache["replay.cases"] = known
     return known
 
 
-def _case(facts: Facts, launch: Launch | None) -> Case:
+def _case(facts: Facts, launch: Launch | None, uniform: dict[object, Uniformity]) -> Case:
+    """``uniform`` holds what was found for launches that tell uniformity the same."""
+    key: object = None
+    if launch is not None:
+        numbers = tuple(arg if isinstance(arg, Const) else None for arg in launch.args)
+        overlaps = tuple((r.argument, r.other) for r in launch.relations if r.kind == "overlaps")
+        key = (Dims.of(facts.kernel, launch), numbers, overlaps)
+    if key not in uniform:
+        uniform[key] = uniformity(facts.kernel, launch)
     name = launch_name(launch) if launch is not None else ""
-    return Case(facts, launch, name, uniformity(facts.kernel, launch), Replay(facts, launch))
+    return Case(facts, launch, name, uniform[key], Replay(facts, launch))
 
 
 def launch_name(launch: Launch) -> str:

@@ -37,11 +37,13 @@ from prelaunch.analysis.levels import (
     Dims,
     Key,
     Level,
+    Steps,
     Value,
     Why,
     constant,
     evaluate,
     join,
+    steps,
 )
 from prelaunch.analysis.uniform_effects import Written, exchanged, rounds
 from prelaunch.analysis.uniform_env import (
@@ -66,6 +68,7 @@ class UniformityWalk:
         self.written = Written(kernel, launch)
         self.locals = tuple(sorted(item.id for item in kernel.objects if item.space == "local"))
         self.local = frozenset(self.locals)
+        self.orders: dict[int, Steps] = {}
         self.written_locals: dict[int, tuple[str, ...]] = {}
         self.heads: dict[int, Env] = {}
         self.exits: dict[int, Cause] = {}
@@ -97,7 +100,10 @@ class UniformityWalk:
 
     def eval(self, expr: Expr, env: Env) -> Value:
         fresh: dict[int, Value] = {}
-        value = evaluate(expr, env, self.dims, fresh)
+        order = self.orders.get(id(expr))
+        if order is None:
+            order = self.orders[id(expr)] = steps(expr)
+        value = evaluate(expr, env, self.dims, fresh, order)
         for key, item in fresh.items():
             known = self.values.get(key)
             self.values[key] = item if known is None or known.const == item.const else join(known, item)
