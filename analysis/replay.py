@@ -21,7 +21,7 @@ from prelaunch.analysis.levels import Dims
 from prelaunch.analysis.show import show_expr
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.trace import Dim3, LaunchConfig, Problem, ProblemKind
-from prelaunch.analysis.trials import Trial, trials, variants
+from prelaunch.analysis.trials import Trial, trials
 from prelaunch.analysis.uniformity import Uniformity, uniformity
 
 QUICK_STEPS = 300_000
@@ -202,11 +202,10 @@ class Case:
 
 
 def cases(facts: Facts) -> tuple[Case, ...]:
-    """One per launch, or one without; computed once per ``facts``. A launch whose block is one of a few is each."""
+    """One per launch, or one without; computed once per ``facts``."""
     known = facts.cache.get("replay.cases")
     if not isinstance(known, tuple):
-        stated = tuple(variant for launch in facts.launches for variant in variants(launch))
-        launches: tuple[Launch | None, ...] = stated or (None,)
+        launches: tuple[Launch | None, ...] = facts.launches or (None,)
         uniform: dict[object, Uniformity] = {}
         known = tuple(_case(facts, launch, uniform) for launch in launches)
         facts.cache["replay.cases"] = known

@@ -8,14 +8,14 @@ free. Without a launch the block is a guess and ``evidenced`` is False, unless `
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
 from prelaunch.analysis.hostir import fold
-from prelaunch.analysis.kernel import BOOL, Const, Expr, Kernel, Param, Pointer, Scalar, Select, Type, Var, walk_expr
+from prelaunch.analysis.kernel import Const, Expr, Kernel, Param, Pointer, Scalar, Type, Var, walk_expr
 from prelaunch.analysis.launch import Launch, Relation
 from prelaunch.analysis.trace import Argument, Dim3, LaunchConfig
 
@@ -23,8 +23,6 @@ MAX_TRIALS = 24
 MAX_BYTES = 1 << 22
 DEFAULT_BYTES = 1 << 20
 MAX_BLOCKS = 1 << 31
-MAX_CHOICES = 3
-"""Choices in a launch's block that are taken both ways."""
 GUESSED_BLOCKS: tuple[Dim3, ...] = ((256, 1, 1), (16, 16, 1), (64, 1, 1))
 GUESSED_ROWS = (256, 64, 512)
 GUESSED_TILES = (16, 8, 32)
@@ -144,31 +142,6 @@ def _fits(value: int, kind: Type) -> int | float:
     if not kind.is_integer:
         return float(value)
     return int(value != 0) if kind.kind == "bool" else value & (1 << min(kind.bits - 1, 31)) - 1
-
-
-def variants(launch: Launch) -> tuple[Launch, ...]:
-    """``launch`` with every choice that its block depends on taken both ways: a closed set of host values."""
-    found = [launch]
-    for _ in range(MAX_CHOICES):
-        conds = (item.cond for expr in found[0].block for item in walk_expr(expr) if isinstance(item, Select))
-        cond = next(conds, None)
-        if cond is None:
-            break
-        try:
-            found = [_chosen(item, cond, value) for item in found for value in (1, 0)]
-        except fold.TooLarge:
-            return (launch,)
-    return tuple(dict.fromkeys(found))
-
-
-def _chosen(launch: Launch, cond: Expr, value: int) -> Launch:
-    def given(expr: Expr) -> Expr:
-        return fold.substitute(expr, cond, Const(value, BOOL))
-
-    x, y, z = (given(expr) for expr in launch.grid)
-    bx, by, bz = (given(expr) for expr in launch.block)
-    args = tuple(given(arg) if arg is not None else None for arg in launch.args)
-    return replace(launch, grid=(x, y, z), block=(bx, by, bz), dynamic_smem=given(launch.dynamic_smem), args=args)
 
 
 def _config(

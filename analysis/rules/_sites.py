@@ -10,11 +10,6 @@ from prelaunch.analysis.source import Span
 MAX_LINES = 5
 
 
-def located(span: Span) -> Span:
-    """The place itself: where a macro is used, the use."""
-    return span
-
-
 def related(span: Span, others: Iterable[tuple[Span, str]] = ()) -> tuple[Related, ...]:
     """``others``, then the calls ``span`` was inlined through, each line once, MAX_LINES with ``span``'s own."""
     lines = {(span.file, span.line)}

@@ -11,7 +11,7 @@ from prelaunch.analysis.finding import Assumption, Finding, Judgement, Proved, R
 from prelaunch.analysis.kernel import Barrier, Expr, walk
 from prelaunch.analysis.levels import Value
 from prelaunch.analysis.replay import Case, Observation, cases, key_text, readable
-from prelaunch.analysis.rules._sites import located, related
+from prelaunch.analysis.rules._sites import related
 from prelaunch.analysis.rules.base import Rule
 
 NUMBERS = range(16)
@@ -88,7 +88,7 @@ def _finding(case: Case, operand: Operand, wrong: str, seen: Observation | None)
         severity="error" if seen is not None else "warning",
         evidence="confirmed" if seen is not None else "possible",
         message=f"barrier {operand.what} is {value}; it must be {operand.wanted}",
-        span=located(span),
+        span=span,
         kernel=facts.kernel.label,
         key=key_text(facts, span, *span.call_path()),
         related=related(span),
