@@ -466,6 +466,11 @@ def test_node_budget_and_depth_become_opaque() -> None:
     assert opaque.reason == "node budget of 50 statements exhausted"
     assert opaque.touches == {"value", "memory", "control"}
     assert len(every(kernel, Store)) < 50
+    long = "+ n" * 500
+    (opaque,) = every(
+        lower(f"__global__ void k(int* o, int n) {{ o[0] = 1 {long}; }}", limits=Limits(expressions=99)), Opaque
+    )
+    assert opaque.reason == "budget of 99 expressions exhausted"
     deep = "(" * 5000 + "1" + ")" * 5000
     (opaque,) = every(lower(f"__global__ void k(int* o) {{ o[0] = {deep}; }}"), Opaque)
     assert opaque.reason == "nesting too deep"

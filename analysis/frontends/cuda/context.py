@@ -54,6 +54,7 @@ class Limits:
     """Counted budgets of one kernel: IR statements, nested expressions or statements, nested inlined calls."""
 
     nodes: int = 20_000
+    expressions: int = 60_000  # expressions of the text lowered, those of inlined functions each time
     depth: int = 200
     inline: int = 40
     recursion: int = 2
@@ -112,6 +113,7 @@ class Context:
     dynamic: str | None = None  # id of the dynamic shared memory object
     repaired: str = ""
     count: int = 0
+    expressions: int = 0
     depth: int = 0  # nested expressions and statements of this function
     level: int = 0  # of all functions being lowered
     next_var: int = 0
@@ -221,11 +223,14 @@ class Context:
             return
         self.count += 1
         if self.count > self.limits.nodes:
-            self.stopped = True
-            reason = f"node budget of {self.limits.nodes} statements exhausted"
-            self.out.append(Opaque(reason, frozenset({"value", "memory", "control"}), span=stmt.span))
+            self.stop(f"node budget of {self.limits.nodes} statements exhausted", stmt.span)
             return
         self.out.append(stmt)
+
+    def stop(self, reason: str, span: Span) -> None:
+        """End the lowering here: what follows is not looked at."""
+        self.stopped = True
+        self.out.append(Opaque(reason, frozenset(EVERYTHING), span=span))
 
     def assign(self, var: Var, expr: Expr, span: Span) -> None:
         from prelaunch.analysis.frontends.cuda import addresses

@@ -51,6 +51,10 @@ def lower(ctx: Context, node: Node) -> Lowered:
     """The value or place of an expression."""
     if ctx.stopped:
         return Val(I32, (Const(0, I32, span=ctx.span(node)),))
+    ctx.expressions += 1
+    if ctx.expressions > ctx.limits.expressions:
+        ctx.stop(f"budget of {ctx.limits.expressions} expressions exhausted", ctx.span(node))
+        return Val(I32, (Const(0, I32, span=ctx.span(node)),))
     handler = _handlers().get(node.type)
     if handler is None:
         return ctx.unknown(_not_modelled(ctx, node), ctx.span(node), touches=("value", "memory", "control"))

@@ -35,6 +35,8 @@ def binary_expression(ctx: Context, node: Node) -> Lowered:
     if value is None:
         value = operand(ctx, current)
     for count, item in enumerate(reversed(spine), 1):
+        if ctx.stopped:
+            break
         value = _step(ctx, value, item)
         if count % _CHAIN == 0 and isinstance(value, Val):
             value = Val(value.type, tuple(ctx.temporary(e, e.span) for e in value.exprs))
