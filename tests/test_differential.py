@@ -82,3 +82,19 @@ def test_products_in_parentheses_are_no_casts(expression: str) -> None:
     project = project_from_text(f"__global__ void k(int* out, int n) {{ int a = threadIdx.x; out[a] = {expression}; }}")
     kernel = lower_kernel(project, project.kernels()[0])
     assert [s for s in walk(kernel.body) if isinstance(s, Opaque)] == []
+
+
+def test_lookup_takes_the_declaration_of_the_branch_that_is_compiled() -> None:
+    """An alias defined in every branch of an ``#if`` means what the compiler reads; found on a real repository."""
+    text = """#if defined(USE_HALF)
+typedef short Number;
+#elif defined(USE_WIDE)
+typedef double Number;
+#else
+typedef float Number;
+#endif
+__global__ void k(Number* out) { out[threadIdx.x] = 1; }
+"""
+    project = project_from_text(text)
+    kernel = lower_kernel(project, project.kernels()[0])
+    assert str(kernel.objects[0].element) == "f32"

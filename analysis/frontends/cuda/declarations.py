@@ -73,6 +73,19 @@ class ParsedFile:
         """Whether a compiler without ``-D`` reads the branch that ``preproc_if``/``ifdef``/``elif``/``else`` opens."""
         return node.start_byte not in self.untaken
 
+    def in_untaken(self, node: Node) -> bool:
+        """Whether a compiler without ``-D`` skips the branch of ``#if`` that ``node`` stands in."""
+        if not self.untaken:
+            return False
+        child, parent = node, node.parent
+        while parent is not None:
+            # #elif and #else hang below the branch before them, whose own text they are not
+            alternative = child.type in ("preproc_elif", "preproc_else", "preproc_elifdef")
+            if not alternative and parent.start_byte in self.untaken and parent.type.startswith("preproc_"):
+                return True
+            child, parent = parent, parent.parent
+        return False
+
     def lead(self, node: Node) -> int:
         """Where a declaration begins, with the attributes and specifier macros that were blanked right before it."""
         index = bisect.bisect_right(self.blanked, (node.start_byte, node.start_byte)) - 1
@@ -188,8 +201,9 @@ class Project:
 
     Lookup by simple or qualified name, as seen from ``file``: declarations of the file itself first, then of the files
     it includes (directly or not, nearest first), then of the files that include it, then of the rest of the project,
-    nearest folder first; within each file in order of appearance. Macros are only looked for where the preprocessor
-    would see them: the file, what it includes, what stands before the line that includes it.
+    nearest folder first; within each file in order of appearance; what stands in a branch of ``#if`` that is not taken
+    comes last. Macros are only looked for where the preprocessor would see them: the file, what it includes, what
+    stands before the line that includes it.
     """
 
     root: str
@@ -260,12 +274,13 @@ class Project:
         rank = self._visible(file)
         above = self._before(file)
 
-        def distance(declared: Declared) -> tuple[int, int]:
+        def distance(declared: Declared) -> tuple[bool, int, int]:
             path = declared.file.source.path
+            skipped = declared.file.in_untaken(declared.node)
             if path in rank:
-                return 0, rank[path]
+                return skipped, 0, rank[path]
             shared = len(posixpath.commonpath(("/" + path, "/" + posixpath.dirname(file))).split("/"))
-            return (1 if path in above else 2), -shared
+            return skipped, (1 if path in above else 2), -shared
 
         return sorted(found, key=distance)
 
