@@ -30,6 +30,7 @@ class Checks:
     project: Project
     querying: frozenset[str]
     orders: dict[Span, _Order] = field(default_factory=dict)
+    uses: dict[Span, set[tuple[int, int]]] = field(default_factory=dict)
 
     def checked(self, seen: Seen) -> bool:
         """A query follows the launch in its function, or a call that leads to it in a caller."""
@@ -47,7 +48,9 @@ class Checks:
 
     def used(self, function: ir.HostFunction, span: Span) -> bool:
         """Whether the value of the call at ``span`` is used at all."""
-        return (span.start, span.end) in self._used(function)
+        if function.span not in self.uses:
+            self.uses[function.span] = self._used(function)
+        return (span.start, span.end) in self.uses[function.span]
 
     def _used(self, function: ir.HostFunction) -> set[tuple[int, int]]:
         found: set[tuple[int, int]] = set()
