@@ -272,9 +272,10 @@ def test_access_before_an_object_is_out_of_bounds_of_that_object() -> None:
     assert "offset -4 of out" in trace.problems[0].message
 
 
-def test_null_pointer_stops() -> None:
-    trace = run("mov.u64 %rd1, 0; ld.global.u32 %r1, [%rd1+8];")
-    assert (trace.status, trace.problems[0].kind) == ("stopped", "null-pointer")
+def test_reading_through_a_null_pointer_is_a_problem_and_gives_zero() -> None:
+    trace = run("mov.u64 %rd1, 0; mov.u32 %r0, 9; ld.global.u32 %r0, [%rd1+8];" + STORE_OWN, 128)
+    assert trace.problems[0].kind == "null-pointer"
+    assert words(trace) == [0] * 32
 
 
 def test_misaligned_vector_access_is_reported_and_done_bytewise() -> None:

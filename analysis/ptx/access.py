@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from prelaunch.analysis.ptx.machine import Stop
 from prelaunch.analysis.ptx.memory import LOCAL_BASE, LOCAL_GAP, UNSIGNED, Region
 from prelaunch.analysis.ptx.module import SIZES, Instruction, Mem, Operand, Reg, Sink, Sym, Vec
 from prelaunch.analysis.ptx.values import Array, Getter, Step, Unsupported, dtype_of, getter, per_lane, setter
@@ -129,8 +128,6 @@ class Accessor:
         kind = "null-pointer" if low < 1 << 16 else "out-of-bounds"
         what = "a null pointer" if kind == "null-pointer" else "an address in no object"
         m.record.problem(kind, f"{self.mode} through {what}", lanes, self.place(m, f))
-        if kind == "null-pointer":
-            raise Stop("stopped", f"{self.mode} through {what}")
 
     def _report_outside(self, m: Any, f: Any, region: Region, lanes: Array, offsets: Array) -> None:
         text = f"{self.mode} of {self.size} bytes at offset {int(offsets[0])} of {region.name} ({region.size} bytes)"
