@@ -31,9 +31,9 @@ LIMITS = (
     ("instances", "MAX_INSTANCES", "template instances of one kernel"),
     ("hostir.machine", "MAX_STEPS", "steps of abstract execution of one host function and what it calls"),
     ("hostir.launches", "MAX_VARIANTS", "variants of one launch whose dimensions depend on conditions"),
-    ("trials", "MAX_TRIALS", "concrete launches tried on a kernel under one launch"),
-    ("replay", "MAX_STEPS", "steps of one block in one replay"),
-    ("replay", "MAX_TOTAL", "steps of all replays of a kernel, in equal parts for its launches"),
+    ("replay.trials", "MAX_TRIALS", "concrete launches tried on a kernel under one launch"),
+    ("replay.runs", "MAX_STEPS", "steps of one block in one replay"),
+    ("replay.runs", "MAX_TOTAL", "steps of all replays of a kernel, in equal parts for its launches"),
     ("jobs", "MEMORY_BYTES", "bytes of address space of one worker (crash guard)"),
 )
 

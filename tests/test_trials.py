@@ -8,7 +8,7 @@ from prelaunch.analysis.frontends.cuda import lower_kernel, project_from_text
 from prelaunch.analysis.host import find_launches
 from prelaunch.analysis.kernel import Kernel
 from prelaunch.analysis.launch import Launch
-from prelaunch.analysis.trials import MAX_TRIALS, Trial, contents, trials
+from prelaunch.analysis.replay.trials import MAX_TRIALS, Trial, contents, trials
 
 KERNEL = "__global__ void k(const float *x, short *y, int n, int m) { if (threadIdx.x < n) y[threadIdx.x] = x[m]; }\n"
 

@@ -10,13 +10,13 @@ from collections import Counter
 
 import pytest
 
-from prelaunch.analysis.barriers import Barriers
 from prelaunch.analysis.frontends.cuda import lower_kernel, project_from_text
 from prelaunch.analysis.interpret import SCHEDULES, prepare, run
 from prelaunch.analysis.kernel import U32, Const, Opaque, walk
 from prelaunch.analysis.launch import Launch
+from prelaunch.analysis.replay.trials import trials
 from prelaunch.analysis.source import NOWHERE
-from prelaunch.analysis.trials import trials
+from prelaunch.analysis.sync.barriers import Barriers
 from prelaunch.analysis.uniformity import uniformity
 
 SEEDS = range(60)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from prelaunch.analysis.barriers import Barriers, Suspect
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import (
     Conditional,
@@ -34,6 +33,7 @@ from prelaunch.analysis.rules._words import (
     why_text,
 )
 from prelaunch.analysis.source import Span
+from prelaunch.analysis.sync.barriers import Barriers, Suspect
 from prelaunch.analysis.trace import Dim3, Problem
 
 WARP = 32

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prelaunch.analysis.barriers import Barriers
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Conditional, Finding, Judgement, Refuted, Unknown, Verdict
 from prelaunch.analysis.kernel import Barrier, Exit, walk
@@ -13,6 +12,7 @@ from prelaunch.analysis.rules._barriers import aligned
 from prelaunch.analysis.rules._sites import related
 from prelaunch.analysis.rules._words import decision, rests_on_made_up, unevidenced, waiting_thread
 from prelaunch.analysis.rules.base import Rule
+from prelaunch.analysis.sync.barriers import Barriers
 
 MAX_EXITS = 16
 """Returns whose barriers are looked for in runs; the first in the text have the most behind them."""

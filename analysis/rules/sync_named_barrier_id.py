@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prelaunch.analysis.barriers import whole_block
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Assumption, Finding, Judgement, Proved, Refuted, Unknown, Verdict
 from prelaunch.analysis.kernel import Barrier, Expr, walk
-from prelaunch.analysis.levels import Value
 from prelaunch.analysis.replay import Case, Observation, cases, key_text, readable
 from prelaunch.analysis.rules._sites import related
 from prelaunch.analysis.rules.base import Rule
+from prelaunch.analysis.sync.barriers import whole_block
+from prelaunch.analysis.uniformity.levels import Value
 
 NUMBERS = range(16)
 WARP = 32

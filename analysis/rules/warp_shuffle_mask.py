@@ -18,12 +18,12 @@ from prelaunch.analysis.finding import (
     Verdict,
 )
 from prelaunch.analysis.kernel import Collective, Expr, walk
-from prelaunch.analysis.participants import Participants
 from prelaunch.analysis.replay import Case, Observation, cases, key_text
 from prelaunch.analysis.rules._sites import related
 from prelaunch.analysis.rules._words import assumptions, decision, rests_on_made_up, unevidenced
 from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.source import Span
+from prelaunch.analysis.sync.participants import Participants
 from prelaunch.analysis.trace import Problem
 
 MAX_DOUBTS = 64

@@ -6,23 +6,17 @@ one launch are made once, in canonical order, and shared by all rules; all budge
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Witness
 from prelaunch.analysis.interpret import prepare, run
 from prelaunch.analysis.interpreter.program import Program
-from prelaunch.analysis.kernel import Binary, Cast, Const, Expr, Pure
 from prelaunch.analysis.launch import Launch
-from prelaunch.analysis.levels import Dims
-from prelaunch.analysis.show import show_expr
-from prelaunch.analysis.source import Span
+from prelaunch.analysis.replay.trials import Trial, trials
 from prelaunch.analysis.trace import Dim3, LaunchConfig, Problem, ProblemKind
-from prelaunch.analysis.trials import Trial, trials
-from prelaunch.analysis.uniformity import Uniformity, uniformity
 
 QUICK_STEPS = 300_000
 """Steps of one block in one run, as ``interpret.run`` counts them; what was seen until then counts."""
@@ -188,71 +182,3 @@ class Replay:
 
 def _shown(seen: list[Observation]) -> bool:
     return any(o.run.trial.evidenced for o in seen) or len({o.config.block for o in seen}) > 1
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A kernel under one of its launches, as a rule poses its obligations on it. ``name`` labels the judgement."""
-
-    facts: Facts
-    launch: Launch | None
-    name: str
-    uniform: Uniformity
-    replay: Replay
-
-
-def cases(facts: Facts) -> tuple[Case, ...]:
-    """One per launch, or one without; computed once per ``facts``."""
-    known = facts.cache.get("replay.cases")
-    if not isinstance(known, tuple):
-        launches: tuple[Launch | None, ...] = facts.launches or (None,)
-        uniform: dict[object, Uniformity] = {}
-        known = tuple(_case(facts, launch, uniform) for launch in launches)
-        facts.cache["replay.cases"] = known
-    return known
-
-
-def _case(facts: Facts, launch: Launch | None, uniform: dict[object, Uniformity]) -> Case:
-    """``uniform`` holds what was found for launches that tell uniformity the same."""
-    key: object = None
-    if launch is not None:
-        numbers = tuple(arg if isinstance(arg, Const) else None for arg in launch.args)
-        overlaps = tuple((r.argument, r.other) for r in launch.relations if r.kind == "overlaps")
-        key = (Dims.of(facts.kernel, launch), numbers, overlaps)
-    if key not in uniform:
-        uniform[key] = uniformity(facts.kernel, launch)
-    name = launch_name(launch) if launch is not None else ""
-    return Case(facts, launch, name, uniform[key], Replay(facts, launch))
-
-
-def launch_name(launch: Launch) -> str:
-    """``<<<(7, 1, 1), (128, 1, 1)>>> at main.cu:12``."""
-    grid, block = (", ".join(_dim(expr) for expr in dims) for dims in (launch.grid, launch.block))
-    return f"<<<({grid}), ({block})>>> at {launch.span.file}:{launch.span.line}"
-
-
-def _dim(expr: Expr) -> str:
-    return str(int(expr.value)) if isinstance(expr, Const) else readable(expr)
-
-
-def readable(expr: Expr) -> str:
-    """An expression for a message: without conversions and variable numbers, at most 40 characters."""
-    text = re.sub(r"%\d+", "?", re.sub(r"#\d+", "", show_expr(_bare(expr))))
-    return text if len(text) <= 40 else text[:39] + "…"
-
-
-def _bare(expr: Expr) -> Expr:
-    """Without conversions, for reading."""
-    match expr:
-        case Cast(operand=a):
-            return _bare(a)
-        case Binary(left=a, right=b):
-            return replace(expr, left=_bare(a), right=_bare(b))
-        case Pure(args=args):
-            return replace(expr, args=tuple(_bare(a) for a in args))
-    return expr
-
-
-def key_text(facts: Facts, *spans: Span) -> str:
-    """Source text of sites, for a finding's key."""
-    return " | ".join(dict.fromkeys(facts.text(span) for span in spans))

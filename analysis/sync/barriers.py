@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from prelaunch.analysis.kernel import Barrier, Const, Exit, Kernel, Loop, Opaque, walk
-from prelaunch.analysis.places import Group, Places
+from prelaunch.analysis.sync.places import Group, Places
 from prelaunch.analysis.uniformity import Cause, Level, Uniformity
 
 

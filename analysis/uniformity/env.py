@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from prelaunch.analysis.kernel import Stmt
-from prelaunch.analysis.levels import Key, Level, Value, Why, join, raised
+from prelaunch.analysis.uniformity.levels import Key, Level, Value, Why, join, raised
 
 Env = dict[Key, Value]
 ALL = ""

@@ -32,21 +32,8 @@ from prelaunch.analysis.kernel import (
     walk,
 )
 from prelaunch.analysis.launch import Launch
-from prelaunch.analysis.levels import (
-    GRID_VALUE,
-    Dims,
-    Key,
-    Level,
-    Steps,
-    Value,
-    Why,
-    constant,
-    evaluate,
-    join,
-    steps,
-)
-from prelaunch.analysis.uniform_effects import Written, exchanged, rounds
-from prelaunch.analysis.uniform_env import (
+from prelaunch.analysis.uniformity.effects import Written, exchanged, rounds
+from prelaunch.analysis.uniformity.env import (
     ALL,
     Cause,
     Control,
@@ -58,6 +45,19 @@ from prelaunch.analysis.uniform_env import (
     renamed,
     shape,
     widened,
+)
+from prelaunch.analysis.uniformity.levels import (
+    GRID_VALUE,
+    Dims,
+    Key,
+    Level,
+    Steps,
+    Value,
+    Why,
+    constant,
+    evaluate,
+    join,
+    steps,
 )
 
 

@@ -24,15 +24,15 @@ from prelaunch.analysis.kernel import (
     children,
 )
 from prelaunch.analysis.launch import Launch
-from prelaunch.analysis.levels import (
+from prelaunch.analysis.uniformity.env import Cause, Control
+from prelaunch.analysis.uniformity.levels import (
     Dims,
     Key,
     Level,
     Value,
     Why,
 )
-from prelaunch.analysis.uniform_env import Cause, Control
-from prelaunch.analysis.uniform_walk import UniformityWalk
+from prelaunch.analysis.uniformity.walk import UniformityWalk
 
 __all__ = ["Cause", "Control", "Level", "Uniformity", "Value", "Why", "uniformity"]
 

@@ -22,10 +22,10 @@ from prelaunch.analysis.kernel import (
     walk,
     walk_expr,
 )
-from prelaunch.analysis.lanes import Lanes
-from prelaunch.analysis.levels import WARP_SIZE
-from prelaunch.analysis.places import Group, Places
+from prelaunch.analysis.sync.places import Group, Places
 from prelaunch.analysis.uniformity import Cause, Level, Uniformity
+from prelaunch.analysis.uniformity.lanes import Lanes
+from prelaunch.analysis.uniformity.levels import WARP_SIZE
 
 FULL = 0xFFFFFFFF
 MAX_CHAIN = 8

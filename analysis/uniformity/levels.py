@@ -31,9 +31,9 @@ from prelaunch.analysis.kernel import (
     postorder,
     subexpressions,
 )
-from prelaunch.analysis.lanes import Lanes, lanes_of, spread
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.source import NOWHERE, Span
+from prelaunch.analysis.uniformity.lanes import Lanes, lanes_of, spread
 
 WARP_SIZE = 32
 LAST_THREAD = (1 << 31) - 1 - 1024

@@ -22,10 +22,10 @@ from prelaunch.analysis.kernel import (
     operands,
     walk,
 )
-from prelaunch.analysis.lanes import spread
 from prelaunch.analysis.launch import Launch
-from prelaunch.analysis.levels import WARP_SIZE, Dims, Key, Level, Value, Why, evaluate
-from prelaunch.analysis.points_to import PointsTo
+from prelaunch.analysis.uniformity.lanes import spread
+from prelaunch.analysis.uniformity.levels import WARP_SIZE, Dims, Key, Level, Value, Why, evaluate
+from prelaunch.analysis.uniformity.points_to import PointsTo
 
 
 class Written:
