@@ -23,7 +23,8 @@ from prelaunch.analysis.ptx.slice import NotSliced, SlicedSource, slice_kernel
 from prelaunch.analysis.trace import Argument, Event, LaunchConfig, Trace
 
 __all__ = [
-    "ARCH", "Disagreement", "NotSliced", "Program", "Unavailable", "compare", "leaves_of", "prepare", "read",
+    "ARCH", "Disagreement", "NotSliced", "Program", "Request", "Unavailable", "compare", "leaves_of", "plain_name",
+    "prepare", "read", "run",
 ]  # fmt: skip
 
 ARCH = "compute_90"

@@ -16,12 +16,9 @@ from prelaunch.analysis.trace import Argument, LaunchConfig
 
 ELEMENTS = 256  # of every buffer; a power of two
 INTEGERS = {
-    "int": "int", "unsigned": "uint32", "short": "int16", "unsigned short": "uint16", "signed char": "int8",
+    "int": "int32", "unsigned": "uint32", "short": "int16", "unsigned short": "uint16", "signed char": "int8",
     "unsigned char": "uint8", "long long": "int64", "unsigned long long": "uint64",
 }  # fmt: skip
-NUMPY = {"int": np.int32, "unsigned": np.uint32, "short": np.int16, "unsigned char": np.uint8, "long long": np.int64,
-         "float": np.float32, "unsigned short": np.uint16, "signed char": np.int8,
-         "unsigned long long": np.uint64}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,10 +488,10 @@ def generate(seed: int) -> Generated:
     def buffer(kind: str) -> Argument:
         if kind == "float":
             return Argument(data=(data.integers(0, 64, ELEMENTS) / 8).astype(np.float32).tobytes())
-        info = np.iinfo(NUMPY[kind])
-        wide = data.integers(info.min, info.max, ELEMENTS, dtype=NUMPY[kind], endpoint=True)
-        small = data.integers(0, 40, ELEMENTS).astype(NUMPY[kind])
-        return Argument(data=np.where(data.integers(0, 2, ELEMENTS) == 1, wide, small).astype(NUMPY[kind]).tobytes())
+        dtype = np.dtype(INTEGERS[kind])
+        whole = data.integers(0, 256, ELEMENTS * dtype.itemsize, dtype=np.uint8).view(dtype)
+        small = data.integers(0, 40, ELEMENTS).astype(dtype)
+        return Argument(data=np.where(data.integers(0, 2, ELEMENTS) == 1, whole, small).tobytes())
 
     arguments = {name: buffer(kind) for name, kind in (*generator.inputs.items(), *generator.outputs.items())}
     for name in ("counters", "ors", "xors", "maxima", "minima", "ands"):

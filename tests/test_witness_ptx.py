@@ -172,7 +172,7 @@ template <int N> __global__ void k(uint32_t* x, float* y) {
     arguments = {"x": Argument(data=bytes(128)), "y": Argument(data=np.arange(32, dtype=np.float32).tobytes())}
     traces = [read(text, "k", ("32",), LaunchConfig(), arguments, reader=r) for r in ("nvrtc", "nvcc")]
     assert [t.status for t in traces] == ["done", "done"], [t.reason for t in traces]
-    assert compare(*traces) == []
+    assert compare(traces[0], traces[1]) == []
     assert [traces[0].memory[n] for n in "xy"] == [traces[1].memory[n] for n in "xy"]
 
 

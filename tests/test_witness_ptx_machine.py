@@ -163,7 +163,7 @@ STORE_OWN = " mul.wide.u32 %rd1, %t, 4; add.s64 %rd2, %out, %rd1; st.global.u32 
 
 def words(trace: Trace) -> list[int]:
     assert trace.status == "done", trace.reason
-    return np.frombuffer(trace.memory["out"], np.int32).tolist()
+    return [int(word) for word in np.frombuffer(trace.memory["out"], np.int32)]
 
 
 def test_lanes_that_part_meet_again() -> None:

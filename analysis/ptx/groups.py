@@ -5,7 +5,8 @@ Grid-wide synchronisation becomes an instruction that the interpreter names as n
 
 from __future__ import annotations
 
-HEADERS = frozenset({"cooperative_groups.h", "cooperative_groups/reduce.h", "cooperative_groups/memcpy_async.h"})
+HEADERS = frozenset(f"cooperative_groups{part}.h" for part in ("", "/reduce", "/scan", "/memcpy_async"))
+"""Headers it stands in for; a unit that needs more of them is compiled again with the toolkit's."""
 
 TEXT = r"""
 #ifndef PRELAUNCH_GROUPS
