@@ -95,15 +95,15 @@ def distinct(
     state: State, group: Group, declaration: FunctionDecl, gaps: list[Gap]
 ) -> Iterable[tuple[Facts, tuple[str, ...]]]:
     """Facts per distinct lowered body, launches of equal ones joined, in order of first appearance."""
-    found: dict[str, tuple[Kernel, list[Launch], list[str]]] = {}
+    found: dict[str, tuple[Kernel, dict[Launch, None], list[str]]] = {}
     for instance in group.instances:
         kernel = _lower(state.project, declaration, instance, gaps)
         if kernel is None:
             continue
         alone = len(group.instances) == 1
         text = "" if alone else serial.canonical(serial.dump(replace(kernel, template_args=())))
-        _, launches, labels = found.setdefault(text, (kernel, [], []))
-        launches.extend(launch for launch in instance.launches if launch not in launches)
+        _, launches, labels = found.setdefault(text, (kernel, {}, []))
+        launches.update(dict.fromkeys(instance.launches))
         labels.append(kernel.label)
     for kernel, launches, labels in found.values():
         yield state.facts(kernel, tuple(launches)), tuple(labels)

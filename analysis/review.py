@@ -24,6 +24,7 @@ from prelaunch.analysis.instances import Pairing, pair
 from prelaunch.analysis.jobs import Done, Failed
 from prelaunch.analysis.judge import Gap, Lowered, Outcome, State, judge, stated
 from prelaunch.analysis.launch import Launch
+from prelaunch.analysis.lost import lost_kernels
 from prelaunch.analysis.replay import launch_name
 from prelaunch.analysis.rules import rules as all_rules
 from prelaunch.analysis.rules import select
@@ -37,6 +38,7 @@ Progress = Callable[[str, int, int], None]
 
 _EVIDENCE = ("confirmed-twice", "confirmed", "proved", "compiled", "measured", "modelled", "possible")
 _SECONDS_BASE, _SECONDS_INSTANCE = 60.0, 15.0
+LOST = "the text says __global__, but no kernel could be read here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ def review(paths: Sequence[str | Path], options: Options | None = None, progress
     workers = jobs.default_workers() if options.workers is None else options.workers
     # 4. launches found in host code, paired with kernels
     launches, gaps = _launches(state, discovery, options, workers)
+    gaps += [Gap("", *place, LOST) for place in lost_kernels(state.project, discovery.reviews)]
     pairing = pair(state.project, launches, discovery.reviews)
     # 3, 5, 6, 7. lower, facts, rules, replay: one job a kernel
     outcomes = _judge_all(state, pairing, discovery, options, workers, tell)

@@ -261,3 +261,24 @@ def test_unknown_verdicts_about_launches_are_gaps_of_their_kernel(tmp_path: Path
     assert (gap.rule, gap.kernel, gap.file, gap.line) == ("launch.block-too-large", "k", "a.cu", 1)
     assert "not decided by the code" in gap.reason
     assert result.analysed == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__global__ void k(int *x) { x[0] = 1; " + "{" * 100_000,
+        "// __global__ in a comment\n#define KERNEL __global__\nint a;\n__global__ void k(int *x",
+    ],
+    ids=["nested beyond measure", "cut off"],
+)
+def test_a_kernel_that_cannot_be_read_is_told(tmp_path: Path, text: str) -> None:
+    result = reviewed(project(tmp_path, text), "launch.block-too-large")
+    line = text.count("\n") + 1
+    assert result.kernels or [(gap.line, gap.reason) for gap in result.all_gaps()] == [(line, pipe.LOST)]
+    assert result.all_gaps(), "never shown as clean"
+
+
+def test_declarations_and_instantiations_are_not_lost_kernels(tmp_path: Path) -> None:
+    text = "__global__ void d(int *);\ntemplate <int N> __global__ void k(int *x) { x[0] = N; }\n"
+    text += "template __global__ void k<3>(int *);\nstruct S { friend __global__ void d(int *); };\n"
+    assert reviewed(project(tmp_path, text), "launch.block-too-large").all_gaps() == ()

@@ -127,7 +127,7 @@ def _complete(review: Review) -> bool:
 def _open(review: Review) -> str:
     total = len(review.kernels)
     if review.gaps and review.analysed == total:
-        return "not everything outside the kernels was decided"
+        return "something outside the kernels that were read is not decided"
     return f"{total - review.analysed} of {_number(total, 'kernel')} not decided in full"
 
 
@@ -140,7 +140,7 @@ def _left_open(review: Review, width: int) -> Iterator[Text]:
         if gap.rule is None or gap.kernel not in unmodelled:
             place = f" ({gap.file}:{gap.line})" if gap.file else ""
             kernels = concerned.setdefault((gap.rule or "", gap.reason), {})
-            kernels.setdefault(gap.kernel, f"{gap.kernel or 'host code'}{place}")
+            kernels.setdefault(gap.kernel or place, f"{gap.kernel or 'outside of kernels'}{place}")
     if not concerned:
         return
     yield Text("left open", style="bold underline")
