@@ -21,7 +21,8 @@ def lost_kernels(project: Project, reviewed: Callable[[str], bool]) -> list[tupl
     for group in project.functions.values():
         for function in group:
             if function.is_kernel:
-                ranges.setdefault(function.file.source.path, []).append((function.node.start_byte, function.node.end_byte))
+                node = function.node
+                ranges.setdefault(function.file.source.path, []).append((node.start_byte, node.end_byte))
     found: list[tuple[str, int]] = []
     for path, file in project.files.items():
         if not reviewed(path) or b"__global__" not in file.source.data:
