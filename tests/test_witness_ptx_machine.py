@@ -397,6 +397,7 @@ def test_odd_text_is_an_error_not_a_crash(text: str) -> None:
         ("_ZN2ns5tableE", "table", True),
         ("counter", "counter", True),
         ("$str$1", "$str$1", False),
+        ("_Z5otherPj$4", "_Z5otherPj$4", False),
         ("__cudart_i2opi_f", "__cudart_i2opi_f", False),
     ],
 )

@@ -170,9 +170,11 @@ _LENGTH = re.compile(r"\d+")
 def source_name(symbol: str) -> tuple[str, bool]:
     """The last component of a mangled variable name (Itanium C++ ABI, 5.1), and whether the text declares it.
 
-    The compiler's own tables and strings begin with ``$`` or two underscores.
+    The compiler's own tables, strings and copies have a ``$`` in their name or begin with two underscores.
     """
     symbol = symbol.split("@")[0]
+    if "$" in symbol:
+        return symbol, False
     if not symbol.startswith("_Z"):
         return symbol, not symbol.startswith(("$", "__"))
     tail = symbol
