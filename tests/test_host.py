@@ -270,3 +270,40 @@ def test_kernels_resolve_by_arity() -> None:
     found = resolve_kernel(project, launch)
     assert found is not None
     assert len(found.parameters) == 2
+
+
+DEDUCED = """#include <type_traits>
+template <typename T, bool B> __global__ void kd(T* x, std::bool_constant<B>) {}
+template <int N, typename T> __global__ void ke(const T* x, int n) {}
+typedef void (*step)(float*);
+__device__ void first(float* x) {}
+__device__ void second(float* x) {}
+template <step F> __global__ void kf(float* x) {}
+double* table;
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "args"),
+    [
+        ("void f(int* x) { kd<<<1, 1>>>(x, std::bool_constant<true>{}); }", {("int", "true")}),
+        ("void f() { kd<<<1, 1>>>(table, std::false_type()); }", {("double", "false")}),
+        ("void f() { kd<<<1, 1>>>(table, std::bool_constant<false>()); }", {("double", "false")}),
+        ("void f(const short* x) { ke<4><<<1, 1>>>(x, 3); }", {("4", "short")}),
+        ("void f(void* x) { ke<4, char><<<1, 1>>>((char*)x, 3); }", {("4", "char")}),
+        (
+            "template <class G> void go(G&& g, int n) { switch (n) {"
+            " case 1: return g(std::integral_constant<int, 8>{});"
+            " default: return g(std::integral_constant<int, 16>{}); } }"
+            "void f(float* x, int n) { auto g = [&](auto c) { kt<c.value><<<1, c.value>>>(x); }; go(g, n); }",
+            {("8",), ("16",)},
+        ),
+        (
+            "template <step F> void go(float* x) { kf<F><<<1, 1>>>(x); }"
+            "void f(float* x) { go<first>(x); go<second>(x); }",
+            {("first",), ("second",)},
+        ),
+    ],
+)
+def test_template_arguments_that_the_text_gives(code: str, args: set[tuple[str, ...]]) -> None:
+    assert {launch.template_args for launch in launches(DEDUCED + code)} == args

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from prelaunch.analysis.hostir import evaluate, ir, lookup, objects, places
+from prelaunch.analysis.hostir import deduction, evaluate, ir, lookup, objects, places
 from prelaunch.analysis.hostir.lower_expr import number as literal
 from prelaunch.analysis.hostir.machine import Frame, Machine
-from prelaunch.analysis.hostir.values import Array, Memory, Ref, State, Value
+from prelaunch.analysis.hostir.values import Array, Function, Memory, Ref, State, Value
 from prelaunch.analysis.kernel import BOOL, I32, Const
 
 
@@ -19,7 +19,7 @@ def bind(
     template_args: tuple[str, ...],
 ) -> None:
     """Binds everything ``inner.function`` declares before its body."""
-    _deduce(machine, caller, inner, expr)
+    deduction.types(machine, caller, inner, expr)
     bind_templates(machine, state, inner, template_args)
     for index, parameter in enumerate(inner.function.parameters):
         inner.declared[parameter.slot] = parameter
@@ -67,60 +67,19 @@ def bind_templates(machine: Machine, state: State, inner: Frame, template_args: 
 def _template_value(
     machine: Machine, state: State, inner: Frame, parameter: ir.TemplateParameter, given: str | None
 ) -> Value:
-    kind = lookup.resolve_type(machine, inner, parameter.type)
+    kind, file = lookup.resolve_type(machine, inner, parameter.type), inner.function.file
     if given in ("true", "false"):
         return objects.convert(machine, inner, Const(int(given == "true"), BOOL), kind)
     number = literal(given.lstrip("-")) if given is not None else None
     if number is not None and isinstance(number.value, int) and given is not None:
         value = Const(-number.value if given.startswith("-") else number.value, I32)
         return objects.convert(machine, inner, value, kind)
+    if given is not None and any(f.is_kernel or f.body for f in machine.project.lookup_functions(given, file)):
+        return Function(given, (), file)
     if given is None and parameter.default is not None and parameter.default.expr is not None:
         return evaluate.value(machine, inner, state, parameter.default.expr)
     origin = inner.origin(parameter.slot)
     return machine.unknown(kind, 0, parameter.name, f"template parameter {parameter.name}", *origin)
-
-
-def _deduce(machine: Machine, caller: Frame, inner: Frame, expr: ir.Call) -> None:
-    """Template type parameters that stand alone, with stars, as a parameter's type: taken from the argument's type."""
-    names = {p.name for p in inner.function.template if not p.type and not p.pack}
-    for parameter, given in zip(inner.function.parameters, expr.args, strict=False):
-        bare = parameter.type.replace("const", "").strip()
-        if bare not in names or bare in inner.types:
-            continue
-        spelled = spelling(machine, caller, given)
-        if spelled is None:
-            continue
-        stars = len(spelled) - len(spelled.rstrip("*"))
-        if stars >= parameter.pointers:
-            base = spelled.rstrip("*")
-            inner.types[bare] = base + "*" * (stars - parameter.pointers)
-
-
-def spelling(machine: Machine, frame: Frame, expr: ir.Expr) -> str | None:
-    """The C type of an expression, where its text tells."""
-    match expr:
-        case ir.Name(slot=slot) if slot in frame.declared:
-            declared = frame.declared[slot]
-            extents = len(getattr(declared, "extents", ()))
-            kind = lookup.resolve_type(machine, frame, declared.type)
-            return None if kind == "auto" else _joined(kind, declared.pointers + extents)
-        case ir.Unary(op="&", operand=operand):
-            inner = spelling(machine, frame, operand)
-            return inner + "*" if inner is not None else None
-        case ir.Unary(op="*", operand=operand) | ir.Index(base=operand):
-            inner = spelling(machine, frame, operand)
-            return inner[:-1] if inner is not None and inner.endswith("*") else None
-        case ir.Cast(type=kind):
-            return _joined(lookup.resolve_type(machine, frame, kind), 0)
-        case ir.Literal(type=kind):
-            return kind
-        case ir.Binary(op="+" | "-", left=left):
-            return spelling(machine, frame, left)
-    return None
-
-
-def _joined(kind: str, stars: int) -> str:
-    return kind.replace(" ", "") + "*" * stars if kind.endswith("*") else kind + "*" * stars
 
 
 def bind_closure(machine: Machine, state: State, inner: Frame, args: list[Value] | None) -> None:

@@ -31,6 +31,23 @@ _VECTOR_BASE = {
 _VECTOR = re.compile(r"(u?(?:char|short|int|longlong|long)|float|double)([1-4])$")
 _SIZES = {"dim3": 12, "half2": 4, "__half2": 4, "__nv_bfloat162": 4, "nv_bfloat162": 4, "cudaEvent_t": 8}
 
+CONSTANT_TYPES = frozenset({"integral_constant", "bool_constant", "true_type", "false_type"})
+"""Types of <type_traits> whose only content is a constant."""
+
+
+def integral_constant(spelling: str) -> tuple[str, str] | None:
+    """(type, value as written) of a spelling in ``CONSTANT_TYPES``, None for any other."""
+    head, _, rest = spelling.partition("<")
+    type_, _, text = rest.rpartition(">")[0].rpartition(",")
+    match head.strip().rpartition("::")[2]:
+        case "true_type" | "false_type" as known:
+            return "bool", known.partition("_")[0]
+        case "bool_constant":
+            return "bool", text.strip()
+        case "integral_constant":
+            return plain(type_), text.strip()
+    return None
+
 
 @lru_cache(maxsize=4096)
 def plain(spelling: str) -> str:

@@ -166,7 +166,7 @@ def _decide(seen: Seen, cond: Expr, value: int) -> Seen:
 
 def _launch(machine: Machine, checks: Checks, seen: Seen) -> Launch:
     grid, block = (tuple(number(r.get(a) or Const(1, U64)) for a in "xyz") for r in (seen.grid, seen.block))
-    kernel = _kernel_decl(machine.project, seen.kernel.name, seen.span.file, len(seen.args))
+    kernel = linkage.kernel_named(machine.project, seen.kernel.name, seen.span.file, len(seen.args))
     attributes, notes = _attributes(machine, seen)
     args = tuple(_argument(a) for a in seen.args)
     if kernel is not None and not args and kernel.parameters:
@@ -262,18 +262,4 @@ def _minus(extent: Expr, offset: Expr) -> Expr | None:
 
 def resolve_kernel(project: Project, launch: Launch) -> FunctionDecl | None:
     """The kernel a launch starts: the definition seen from the launch's file that takes this many arguments."""
-    return _kernel_decl(project, launch.kernel, launch.span.file, len(launch.args))
-
-
-def _kernel_decl(project: Project, name: str, file: str, count: int) -> FunctionDecl | None:
-    found = [f for f in project.lookup_functions(name, file) if f.is_kernel]
-    if not found:
-        simple = name.rpartition("::")[2]
-        found = [f for f in project.lookup_functions(simple, file) if f.is_kernel] if simple != name else []
-    near = [f for f in found if linkage.visible(project, file, f.file.source.path)]
-    candidates = near or found
-    bodies = [f for f in candidates if f.body is not None] or candidates
-    fitting = [f for f in bodies if len(f.parameters) == count or not count]
-    chosen = fitting or [f for f in bodies if len(f.parameters) > count] or bodies
-    primary = [f for f in chosen if not f.specialisation]
-    return next(iter(primary or chosen), None)
+    return linkage.kernel_named(project, launch.kernel, launch.span.file, len(launch.args))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from prelaunch.analysis.hostir import api, calls, evaluate, fold, ir
+from prelaunch.analysis.hostir import api, calls, deduction, evaluate, fold, ir
 from prelaunch.analysis.hostir.machine import Frame, Machine, Seen, read
 from prelaunch.analysis.hostir.values import (
     Array,
@@ -31,7 +31,8 @@ def launch(machine: Machine, frame: Frame, state: State, expr: ir.Launch) -> Val
     grid, block = (dim3(config[i]) if i < len(config) else dim3(one) for i in (0, 1))
     smem = fold.cast(number(config[2]), U64) if len(config) > 2 else Const(0, U64)
     spans = tuple(s for e in expr.config[:2] for s in _declared_at(frame, e))
-    for kernel in _kernels(machine, frame, state, expr.callee):
+    for named in _kernels(machine, frame, state, expr.callee):
+        kernel = deduction.complete(machine, frame, named, expr.args)
         record(machine, frame, state, Seen(
             "<<<>>>", kernel, grid, block, smem, tuple(args), expr.span, frame.function, frame.stack, dims=spans,
         ))  # fmt: skip

@@ -28,3 +28,18 @@ def callees(project: Project, name: str, file: str) -> list[FunctionDecl]:
         return beside
     paths = {f.file.source.path for f in bodies}
     return bodies if len(paths) == 1 and (declared or len(bodies) == 1) else []
+
+
+def kernel_named(project: Project, name: str, file: str, count: int) -> FunctionDecl | None:
+    """The kernel ``name`` means in ``file`` for ``count`` arguments: near definitions and primary templates first."""
+    found = [f for f in project.lookup_functions(name, file) if f.is_kernel]
+    if not found:
+        simple = name.rpartition("::")[2]
+        found = [f for f in project.lookup_functions(simple, file) if f.is_kernel] if simple != name else []
+    near = [f for f in found if visible(project, file, f.file.source.path)]
+    candidates = near or found
+    bodies = [f for f in candidates if f.body is not None] or candidates
+    fitting = [f for f in bodies if len(f.parameters) == count or not count]
+    chosen = fitting or [f for f in bodies if len(f.parameters) > count] or bodies
+    primary = [f for f in chosen if not f.specialisation]
+    return next(iter(primary or chosen), None)

@@ -192,7 +192,8 @@ def _special_call(host: Host, function: Node, args: tuple[ir.Expr, ...], text: T
         return None
     if ctypes.scalar(word) is not None:
         return ir.Cast(word, args[0], span=span) if len(args) == 1 else ir.Literal(0, word, span=span)
-    if ctypes.plain(word) == "dim3" or function.type in ("primitive_type", "sized_type_specifier"):
+    constant = not args and word.partition("<")[0].rpartition("::")[2] in ctypes.CONSTANT_TYPES
+    if constant or ctypes.plain(word) == "dim3" or function.type in ("primitive_type", "sized_type_specifier"):
         return ir.Construct(word, args, span=span)
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from prelaunch.analysis.hostir import ctypes, evaluate, fold, ir, lookup
+from prelaunch.analysis.hostir.lower_expr import number as literal
 from prelaunch.analysis.hostir.machine import Frame, Machine
 from prelaunch.analysis.hostir.values import (
     NUMBERS,
@@ -19,7 +20,7 @@ from prelaunch.analysis.hostir.values import (
     dim3,
     number,
 )  # fmt: skip
-from prelaunch.analysis.kernel import I32, U32, U64, Const, Expr
+from prelaunch.analysis.kernel import BOOL, I32, U32, U64, Const, Expr
 
 MAX_ITEMS = 256
 
@@ -33,6 +34,8 @@ def convert(machine: Machine, frame: Frame, held: Value, spelling: str) -> Value
             return Memory(held.allocation, held.name, held.offset, element, held.extent, held.space, held.made)
         return held
     scalar = ctypes.scalar(kind)
+    if scalar is not None and isinstance(held, Record) and held.type == "integral_constant":
+        held = held.get("value") or held
     if scalar is not None and not isinstance(held, Function | Functions | Memory | Ref | Array | Record | Closure):
         return fold.cast(number(held), scalar)
     if kind == "dim3":
@@ -145,6 +148,9 @@ def object_of(
         where = f"{frame.function.file}:{start}@{len(frame.stack)}"
         space = "device" if plain == "device_vector" else "host"
         return Memory(where, plain, element=element or 0, extent=extent, space=space)
+    constant = _integral_constant(machine, frame, state, kind)
+    if constant is not None:
+        return Record("integral_constant", (("value", constant),))
     found = machine.project.lookup_records(kind, frame.function.file) if kind.replace("::", "").isidentifier() else []
     if found and found[0].template is None and not found[0].kind.startswith("enum"):
         simple = kind.rpartition("::")[2]
@@ -163,3 +169,19 @@ def object_of(
     if kind.startswith(("cudaLaunch", "CUlaunch")):
         return Record(kind)
     return machine.symbol(plain, f"object of type {plain}", *frame.origin(start, kind))
+
+
+def _integral_constant(machine: Machine, frame: Frame, state: State, kind: str) -> Value | None:
+    """The value of ``std::integral_constant<T, v>`` and its kin, where ``v`` is known."""
+    known = ctypes.integral_constant(kind)
+    if known is None:
+        return None
+    type_, text = known
+    if text in ("true", "false"):
+        return convert(machine, frame, Const(int(text == "true"), BOOL), type_)
+    written = literal(text)
+    if written is not None and isinstance(written.value, int):
+        return convert(machine, frame, Const(written.value, I32), type_)
+    slot = next((p.slot for p in frame.function.template if p.name == text), None)
+    held = state.vars.get((frame.id, slot)) if slot is not None else lookup.constant(machine, frame, text)
+    return convert(machine, frame, held, type_) if held is not None else None
