@@ -4,8 +4,9 @@
 
 Each mutant (see ``mutate.py``) is written to a folder of its own and goes through the whole pipe in a worker process
 with an address-space limit and a hard timeout. A mutant fails when the review raises anything but NothingToReview,
-takes more than 10 s of processor time (elapsed time would blame it for its neighbours), peaks above 1 GB, dies, or reports a defect of our own ("internal error"). Prints totals per
-kind and every failure; exit status 1 when there is any. ``--keep DIR`` writes failing mutants there.
+takes more than 10 s of processor time (elapsed time would blame it for its neighbours), peaks above 1 GB, dies, or
+reports a defect of our own ("internal error"). Prints totals per kind and every failure; exit status 1 when there is
+any. ``--keep DIR`` writes failing mutants there.
 """
 
 from __future__ import annotations
