@@ -40,11 +40,16 @@ _NOTHING = frozenset(
 )
 
 
-_EFFECTS = frozenset({
-    "call", "bra", "brx", "ret", "exit", "trap", "bar", "barrier", "cp", "mbarrier", "wgmma", "tcgen05", "tensormap",
-    "multimem", "fence", "membar", "clusterlaunchcontrol",
+_REGISTERS = frozenset({
+    "abs", "activemask", "add", "addc", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "copysign", "cos",
+    "cvt", "cvta", "div", "dp2a", "dp4a", "ex2", "fma", "fns", "getctarank", "isspacep", "lg2", "lop3", "mad", "mad24",
+    "madc", "mapa", "max", "min", "mma", "mov", "movmatrix", "mul", "mul24", "neg", "not", "or", "popc", "prmt", "rcp",
+    "rem", "rsqrt", "sad", "selp", "set", "setp", "shf", "shl", "shr", "sin", "slct", "sqrt", "sub", "subc", "szext",
+    "tanh", "testp", "vabsdiff", "vabsdiff2", "vabsdiff4", "vadd", "vadd2", "vadd4", "vavrg2", "vavrg4", "vmad", "vmax",
+    "vmax2", "vmax4", "vmin", "vmin2", "vmin4", "vset", "vset2", "vset4", "vshl", "vshr", "vsub", "vsub2", "vsub4",
+    "xor",
 })  # fmt: skip
-"""Instructions that synchronise, branch or reach memory without an address operand."""
+"""Instructions that only turn registers into registers [PTX ISA 8, 9.7.1-9.7.8, 9.7.15]; any other may do anything."""
 
 
 def instruction(program: Program, parts: list[str], args: list[str]) -> None:
@@ -61,11 +66,11 @@ def instruction(program: Program, parts: list[str], args: list[str]) -> None:
 
 
 def unknown(program: Program, parts: list[str], args: list[str]) -> None:
-    """An instruction not modelled: its first operand gets an unknown value."""
+    """An instruction not modelled: its first operand gets an unknown value; it may do more unless known not to."""
     of = last_type(parts) or U32
     targets = [t for t in (program.target(a, of) for a in vector(args[0])) if t is not None] if args else []
     reason = f"PTX {'.'.join(parts)} not modelled"
-    pure = parts[0] not in _EFFECTS and not any("[" in a for a in args)
+    pure = parts[0] in _REGISTERS and not any("[" in a for a in args)
     program.ctx.opaque(reason, program.span, ("value",) if pure else ("value", "memory", "control"), tuple(targets))
 
 
