@@ -51,7 +51,8 @@ def _shuffle(
     op: str, row: Array, lane: Array, args: list[Array], width: Array, present: Array
 ) -> tuple[list[Array], Array]:
     value, operand = args[0], args[1].astype(np.int64) & 31
-    segment = 32 - np.clip(width.astype(np.int64), 1, 32)  # mask of the bits that name the segment
+    # mask of the bits that name the segment, as CUDA's headers make it; a width that is no power of two is undefined
+    segment = (32 - width.astype(np.int64)) & 31
     start = lane & segment
     end = start | (31 & ~segment)
     if op == "idx":
