@@ -61,6 +61,8 @@ class Launch:
     checked: bool = True
     cooperative: bool = False
     notes: tuple[str, ...] = ()
+    grid_spans: tuple[Span, ...] = ()  # declarations of the variables in the grid, of those in the block
+    block_spans: tuple[Span, ...] = ()
 
     def config(self) -> LaunchConfig | None:
         """The launch in numbers, when grid, block and shared memory are all known."""

@@ -8,6 +8,7 @@ from prelaunch.analysis.frontends.cuda.project import project_from_text
 from prelaunch.analysis.host import find_launches, resolve_kernel
 from prelaunch.analysis.kernel import Const, Expr
 from prelaunch.analysis.launch import COMBINED, UNREACHED, Launch
+from prelaunch.analysis.replay import launch_name
 
 KERNELS = """__global__ void k(float* x) {}
 __global__ void k2(float* x, int n) {}
@@ -307,3 +308,32 @@ double* table;
 )
 def test_template_arguments_that_the_text_gives(code: str, args: set[tuple[str, ...]]) -> None:
     assert {launch.template_args for launch in launches(DEDUCED + code)} == args
+
+
+def printed(code: str) -> list[str]:
+    return [launch_name(launch).partition(" at ")[0] for launch in launches(code)]
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("void run(float* x, char** v) { int n = atoi(v[1]); k<<<n / 64, 64>>>(x); }", "n / 64"),
+        ("void run(float* x, char** v) { int n; n = atoi(v[1]); k<<<n, 64>>>(x); }", "n"),
+        ("void go(float* x, int m) { k<<<m, 64>>>(x); }\nvoid run(float* x, char** v) { go(x, atoi(v[1])); }", "m"),
+        ("void run(float* x, S* p) { k<<<p->rows, 64>>>(x); }", "p.rows"),
+        ("void run(float* x, int* s) { int n = s[2]; k<<<n, 64>>>(x); }", "n"),
+        ("void run(float* x, std::vector<int>& all) { for (int n : all) k<<<n, 64>>>(x); }", "n"),
+    ],
+)
+def test_unknown_sizes_print_under_their_source_names(code: str, name: str) -> None:
+    assert printed(code) in (
+        [f"<<<({name}, 1, 1), (64, 1, 1)>>>"],
+        [f"<<<({name}.x, {name}.y, {name}.z), (64, 1, 1)>>>"],
+    )
+
+
+def test_a_loop_over_listed_sizes_gives_one_launch_a_size() -> None:
+    code = """void go(float* x, int n) { k<<<(n + 31) / 32, 32>>>(x); }
+    void run(float* x) { std::vector<int> sizes = {64, 128}; int last = sizes[sizes.size() - 1];
+      for (int n : sizes) go(x, n); k<<<last, 32>>>(x); }"""
+    assert printed(code) == [f"<<<({n}, 1, 1), (32, 1, 1)>>>" for n in (2, 4, 128)]

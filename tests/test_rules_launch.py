@@ -6,7 +6,7 @@ import pytest
 
 from prelaunch.analysis import hardware
 from prelaunch.analysis.facts import Facts, RepositoryFacts
-from prelaunch.analysis.finding import Finding, Judgement, Proved, Refuted, Unknown
+from prelaunch.analysis.finding import Conditional, Finding, Judgement, Proved, Refuted, Unknown
 from prelaunch.analysis.frontends.cuda.lower import lower_kernel
 from prelaunch.analysis.frontends.cuda.project import project_from_text
 from prelaunch.analysis.host import find_launches
@@ -34,9 +34,15 @@ def finding(rule: str, code: str) -> Finding:
     return found[0]
 
 
-def verdict(rule: str, launch: str) -> type:
-    (judgement,) = judge(rule, f"{KERNEL}void run(float* x, int n, unsigned u, size_t z) {{ {launch} }}")
-    return type(judgement.verdict)
+def told(judgement: Judgement) -> type | str:
+    """The kind of a verdict; the contract of a conditional one."""
+    verdict = judgement.verdict
+    return verdict.contract if isinstance(verdict, Conditional) else type(verdict)
+
+
+def verdict(rule: str, launch: str) -> type | str:
+    (judgement,) = judge(rule, f"{KERNEL}void run(float* x, int n, int m, unsigned u, size_t z) {{ {launch} }}")
+    return told(judgement)
 
 
 @pytest.mark.parametrize(
@@ -49,21 +55,25 @@ def verdict(rule: str, launch: str) -> type:
         ("k<<<1, dim3(1, 1, 64)>>>(x);", Proved),
         ("k<<<1, dim3(1, 1, 65)>>>(x);", Refuted),
         ("k<<<1, 0>>>(x);", Refuted),
-        ("k<<<1, n>>>(x);", Unknown),
-        ("k<<<1, dim3(32, n)>>>(x);", Unknown),
+        ("k<<<1, n>>>(x);", "n <= 1024"),
+        ("k<<<1, n / 2>>>(x);", "1 <= n / 2 <= 1024"),
+        ("k<<<1, dim3(32, n)>>>(x);", "n <= 32"),
+        ("k<<<1, dim3(n, m)>>>(x);", "n * m <= 1024"),
+        ("k<<<1, dim3(n + 1, 2, m)>>>(x);", "(n + 1) * m <= 512 and m <= 64"),
         ("k<<<1, dim3(1025, n)>>>(x);", Refuted),
         ("k<<<1, std::min(n, 1024)>>>(x);", Proved),
-        ("k<<<1, dim3(8, std::min(n, 256))>>>(x);", Unknown),
+        ("k<<<1, dim3(8, std::min(n, 256))>>>(x);", "min(n, 256) <= 128"),
+        ("k<<<1, dim3(std::min(m, 8), std::min(n, 128))>>>(x);", Proved),
         ("k<<<1, n % 256 + 1>>>(x);", Proved),
         ("k<<<1, n > 5 ? 512 : 2048>>>(x); ", Unknown),
     ],
 )
-def test_blocks(launch: str, expected: type) -> None:
+def test_blocks(launch: str, expected: type | str) -> None:
     if "?" in launch:
         kinds = {type(j.verdict) for j in judge(BLOCK, f"{KERNEL}void run(float* x, int n) {{ {launch} }}")}
         assert kinds == {Proved, Refuted}, "each side of the choice is a launch of its own"
     else:
-        assert verdict(BLOCK, launch) is expected
+        assert verdict(BLOCK, launch) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,15 +87,19 @@ def test_blocks(launch: str, expected: type) -> None:
         ("k<<<0, 1>>>(x);", Refuted),
         ("k<<<n, 1>>>(x);", Proved),
         ("k<<<(n + 255) / 256, 1>>>(x);", Proved),
-        ("k<<<u, 1>>>(x);", Unknown),
+        ("k<<<u, 1>>>(x);", "u <= 2147483647"),
         ("k<<<(u + 255) / 256, 1>>>(x);", Proved),
-        ("k<<<dim3(1, n), 1>>>(x);", Unknown),
-        ("k<<<dim3(1, n / 65536), 1>>>(x);", Proved),
-        ("k<<<(z + 255) / 256, 1>>>(x);", Unknown),
+        ("k<<<dim3(1, n), 1>>>(x);", "n <= 65535"),
+        ("k<<<dim3(1, (m + 128 - 1) / 128, n), 1>>>(x);", "(m + 127) / 128 <= 65535 and n <= 65535"),
+        ("k<<<dim3(1, n / 65536), 1>>>(x);", "n / 65536 >= 1"),
+        ("k<<<dim3(1, (n + 65535) / 65536), 1>>>(x);", Proved),
+        ("k<<<ceil(n / 256.0), 1>>>(x);", Proved),
+        ("k<<<n - m, 1>>>(x);", "n - m >= 1"),
+        ("k<<<(z + 255) / 256, 1>>>(x);", "(z + 255) / 256 <= 2147483647"),
     ],
 )
-def test_grids(launch: str, expected: type) -> None:
-    assert verdict(GRID, launch) is expected
+def test_grids(launch: str, expected: type | str) -> None:
+    assert verdict(GRID, launch) == expected
 
 
 def test_block_message_holds_the_numbers_and_where_they_come_from() -> None:
@@ -95,11 +109,27 @@ def test_block_message_holds_the_numbers_and_where_they_come_from() -> None:
         "block (40, 30, 1) of k has 1200 threads, the limit is 1024; b(w, h) at line 3; "
         "called as go(x, 40, 30) at k.cu:6"
     )
-    assert (found.severity, found.evidence, found.span.line) == ("error", "confirmed", 4)
+    assert (found.severity, found.evidence, found.span.line) == ("error", "proved", 4)
     assert [(r.span.line, r.message) for r in found.related] == [(3, "the block's dimensions"), (6, "called here")]
     assert found.witness is not None
     assert found.witness.config is not None
     assert found.witness.config.block == (40, 30, 1)
+
+
+def test_only_declarations_of_the_faulty_dimensions_are_shown_once() -> None:
+    code = "void run(float* x) {\n  const int n = 100, t = 256, s = 4;\n  k<<<n / t, dim3(t, s)>>>(x);\n}\n"
+    found = finding(GRID, KERNEL + code)
+    assert found.message == "grid (0, 1, 1) of k has no blocks: x is 0; n = 100 at line 3; t = 256 at line 3"
+    assert [(r.span.line, r.message) for r in found.related] == [(3, "used for the grid's dimensions")]
+    assert found.witness is not None
+    assert found.witness.detail == ""
+    assert found.fix == "round the number of blocks up, and launch nothing when there is nothing to do"
+
+
+def test_a_size_that_is_not_understood_is_named_with_its_reason() -> None:
+    (judgement,) = judge(GRID, f"{KERNEL}void run(float* x, Q q) {{ auto d = q(); k<<<[d]{{}}, 1>>>(x); }}")
+    assert isinstance(judgement.verdict, Unknown)
+    assert judgement.verdict.reason.startswith("grid.x is not understood")
 
 
 def test_launch_bounds_of_the_instance_count() -> None:
@@ -117,7 +147,7 @@ def test_launch_bounds_of_the_instance_count() -> None:
 
 def shared(static: int, launch: str) -> list[Judgement]:
     body = f"__shared__ char s[{static}]; extern __shared__ float d[]; x[0] = s[0] + d[0];"
-    return judge(SHARED, f"__global__ void k(float* x) {{ {body} }}\nvoid run(float* x, int n) {{ {launch} }}")
+    return judge(SHARED, f"__global__ void k(float* x) {{ {body} }}\nvoid run(float* x, int n, int m) {{ {launch} }}")
 
 
 @pytest.mark.parametrize(
@@ -127,16 +157,24 @@ def shared(static: int, launch: str) -> list[Judgement]:
         (17, "k<<<1, 1, 49136>>>(x);", Refuted),
         (16, f"cudaFuncSetAttribute(k, {ATTRIBUTE}, 65536); k<<<1, 1, 65536>>>(x);", Proved),
         (16, f"cudaFuncSetAttribute(k, {ATTRIBUTE}, 65535); k<<<1, 1, 65536>>>(x);", Refuted),
-        (16, f"cudaFuncSetAttribute(k, {ATTRIBUTE}, n); k<<<1, 1, 65536>>>(x);", Unknown),
-        (16, f"cudaFuncSetAttribute(k, {ATTRIBUTE}, 200000); k<<<1, 1, 200000>>>(x);", Unknown),
+        (16, f"cudaFuncSetAttribute(k, {ATTRIBUTE}, n); k<<<1, 1, 65536>>>(x);", "n >= 65536"),
+        (
+            16,
+            f"cudaFuncSetAttribute(k, {ATTRIBUTE}, 200000); k<<<1, 1, 200000>>>(x);",
+            "target is sm_90, sm_100, sm_103, sm_107 or sm_110",
+        ),
         (16, f"cudaFuncSetAttribute(k, {ATTRIBUTE}, 232448); k<<<1, 1, 232448>>>(x);", Refuted),
-        (16, "k<<<1, 1, n>>>(x);", Unknown),
+        (16, "k<<<1, 1, n>>>(x);", "n <= 49136"),
+        (16, "k<<<1, 1, n * sizeof(float)>>>(x);", "n * 4 <= 49136"),
+        (16, f"cudaFuncSetAttribute(k, {ATTRIBUTE}, n); k<<<1, 1, n>>>(x);", "n <= 166896"),
+        (16, f"cudaFuncSetAttribute(k, {ATTRIBUTE}, 65536); k<<<1, 1, n>>>(x);", "n <= 65536"),
+        (16, f"cudaFuncSetAttribute(k, {ATTRIBUTE}, m); k<<<1, 1, n>>>(x);", "n <= 166896 and n <= m"),
         (16, "k<<<1, 1, n % 1024>>>(x);", Proved),
     ],
 )
-def test_shared_memory(static: int, launch: str, expected: type) -> None:
+def test_shared_memory(static: int, launch: str, expected: type | str) -> None:
     (judgement,) = shared(static, launch)
-    assert type(judgement.verdict) is expected
+    assert told(judgement) == expected
 
 
 def test_shared_memory_message_adds_up() -> None:

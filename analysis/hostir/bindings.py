@@ -5,7 +5,7 @@ from __future__ import annotations
 from prelaunch.analysis.hostir import deduction, evaluate, ir, lookup, objects, places
 from prelaunch.analysis.hostir.lower_expr import number as literal
 from prelaunch.analysis.hostir.machine import Frame, Machine
-from prelaunch.analysis.hostir.values import Array, Function, Memory, Ref, State, Value
+from prelaunch.analysis.hostir.values import Array, Function, Memory, Ref, State, Value, named
 from prelaunch.analysis.kernel import BOOL, I32, Const
 
 
@@ -41,6 +41,7 @@ def bind(
 
 
 def _converted(machine: Machine, inner: Frame, parameter: ir.Parameter, held: Value) -> Value:
+    held = named(held, parameter.name)
     kind = lookup.resolve_type(machine, inner, parameter.type)
     if kind in ("auto", ""):
         return held

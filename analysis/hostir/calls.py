@@ -201,7 +201,7 @@ def _call_name(machine: Machine, frame: Frame, state: State, expr: ir.Call, args
     record_name = ""
     if isinstance(callee, ir.Member):
         base = evaluate.value(machine, frame, state, callee.base)
-        if isinstance(base, Memory) and not expr.args:
+        if isinstance(base, Memory | Array) and not expr.args:
             known = _container(base, callee.name)
             if known is not None:
                 return known
@@ -236,8 +236,13 @@ def _record_of(machine: Machine, frame: Frame, base: ir.Expr, held: Value) -> st
     return ""
 
 
-def _container(held: Memory, method: str) -> Value | None:
-    """Members of vectors that give their pointer or size."""
+def _container(held: Memory | Array, method: str) -> Value | None:
+    """Members of vectors that give their pointer, size or ends, and change nothing."""
+    if isinstance(held, Array):
+        ends = {"front": 0, "back": -1}
+        if method in ends and held.items:
+            return held.items[ends[method]]
+        return Const(len(held.items), U64) if method == "size" else None
     if method in ("data", "get", "begin", "c_str"):
         return held
     if method == "size" and held.extent is not None and held.element:

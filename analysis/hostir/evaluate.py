@@ -28,7 +28,7 @@ from prelaunch.analysis.hostir.values import (
     number,
     token,
 )
-from prelaunch.analysis.kernel import I32, I64, U32, U64, Const, Expr, UnaryOp
+from prelaunch.analysis.kernel import I32, I64, U32, U64, Const, Expr, UnaryOp, Var
 
 MAX_ITEMS = 256
 
@@ -162,7 +162,8 @@ def _inside(machine: Machine, frame: Frame, state: State, expr: ir.Member | ir.I
         if isinstance(base, Array) and isinstance(at, Const) and 0 <= at.value < len(base.items):
             return base.items[int(at.value)]
         name = getattr(base, "name", "")
-        return machine.symbol(f"{name}[]", "array element", *frame.origin(token(base), token(at)))
+        index = int(at.value) if isinstance(at, Const) else at.name if isinstance(at, Var) else ""
+        return machine.symbol(f"{name}[{index}]", "array element", *frame.origin(token(base), token(at)))
     if isinstance(base, Record | Symbol):
         found = read(base, (expr.name,))
         if found is not None:

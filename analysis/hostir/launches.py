@@ -182,13 +182,14 @@ def _launch(machine: Machine, checks: Checks, seen: Seen) -> Launch:
         args,
         seen.span,
         seen.function.name,
-        (*seen.dims, seen.span),
+        (*(s for side in seen.dims for s in side), seen.span),
         attributes,
         _relations(seen),
         tuple(s.span for s in seen.stack),
         checks.checked(seen),
         seen.cooperative,
         notes,
+        *(tuple(dict.fromkeys(side)) for side in seen.dims),
     )
 
 

@@ -30,7 +30,7 @@ def launch(machine: Machine, frame: Frame, state: State, expr: ir.Launch) -> Val
     one = Const(1, U32)
     grid, block = (dim3(config[i]) if i < len(config) else dim3(one) for i in (0, 1))
     smem = fold.cast(number(config[2]), U64) if len(config) > 2 else Const(0, U64)
-    spans = tuple(s for e in expr.config[:2] for s in _declared_at(frame, e))
+    spans = tuple(tuple(_declared_at(frame, e)) for e in expr.config[:2])
     for named in _kernels(machine, frame, state, expr.callee):
         kernel = deduction.complete(machine, frame, named, expr.args)
         record(machine, frame, state, Seen(
@@ -84,7 +84,10 @@ def launch_call(
         kernels = (Function(name, (), frame.function.file),)
     grid, block, smem, cooperative, extra = _configuration(machine, frame, state, expr, row, args)
     passed = tuple(args[2:]) if row.variadic else _pointed(state, at(row.args))
-    spans = tuple(s for i in (*row.grid, *row.block) if i < len(expr.args) for s in _declared_at(frame, expr.args[i]))
+    spans = tuple(
+        tuple(s for i in side if i < len(expr.args) for s in _declared_at(frame, expr.args[i]))
+        for side in (row.grid, row.block)
+    )
     for kernel in kernels:
         record(machine, frame, state, Seen(
             row.form, kernel, grid, block, smem, passed, expr.span, frame.function, frame.stack, extra, spans,

@@ -5,7 +5,7 @@ Guarantees: a loop whose trips are not known, or are more than ``MAX_UNROLL``, l
 
 from __future__ import annotations
 
-from prelaunch.analysis.hostir import evaluate, execute, ir, places
+from prelaunch.analysis.hostir import evaluate, execute, ir, objects, places
 from prelaunch.analysis.hostir.machine import Frame, Machine
 from prelaunch.analysis.hostir.values import Array, Closure, Place, State
 from prelaunch.analysis.kernel import Const
@@ -82,7 +82,7 @@ def _each(machine: Machine, frame: Frame, state: State, stmt: ir.Loop) -> bool:
         exits: list[State] = []
         for item in over.items:
             frame.declared[element.slot] = element
-            state.vars[(frame.id, element.slot)] = item
+            state.vars[(frame.id, element.slot)] = objects.converted(machine, frame, element, item)
             alive = execute.block(machine, frame, state, stmt.body)
             exits += frame.breaks
             pending = ([state.copy()] if alive else []) + frame.continues

@@ -305,7 +305,8 @@ class _Lowering:
             declared = node.child_by_field_name("declarator")
             shape = read_declarator(declared, text) if declared is not None else Declarator("")
             slot = self.host.declare(shape.name) if shape.name else ""
-            words = type_words(node, text)
+            kind_of = node.child_by_field_name("type")
+            words = text.flat(kind_of) if kind_of is not None else "auto"
             init = [ir.Declare(slot, shape.name, words, None, shape.pointers, (), shape.reference, span=span)]
         else:
             if first is not None:

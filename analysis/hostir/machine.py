@@ -19,7 +19,7 @@ from prelaunch.analysis.hostir.values import (
     Symbol,
     Value,
     identity,
-    token,
+    stand_in,
     unknown_number,
 )
 from prelaunch.analysis.kernel import U32, Const, Expr, Type, Var
@@ -82,7 +82,7 @@ class Seen:
     function: ir.HostFunction
     stack: tuple[CallSite, ...]
     attributes: tuple[tuple[str, Expr, Span], ...] = ()
-    dims: tuple[Span, ...] = ()
+    dims: tuple[tuple[Span, ...], ...] = ()  # where variables in the grid are declared, where those in the block
     cooperative: bool = False
     used: bool = False  # the launch's own error code is read
     notes: tuple[str, ...] = ()
@@ -196,7 +196,7 @@ class Machine:
 
     def symbol(self, name: str, reason: str, *origin: object) -> Symbol:
         made = Symbol(identity(name, *origin), name)
-        self.reasons.setdefault(unknown_number(U32, name, token(made)).id, reason)
+        self.reasons.setdefault(stand_in(made), reason)
         return made
 
     def unknown(self, type: str, pointers: int, name: str, reason: str, *origin: object) -> Value:

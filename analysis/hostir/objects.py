@@ -18,6 +18,7 @@ from prelaunch.analysis.hostir.values import (
     Symbol,
     Value,
     dim3,
+    named,
     number,
 )  # fmt: skip
 from prelaunch.analysis.kernel import BOOL, I32, U32, U64, Const, Expr
@@ -93,7 +94,13 @@ def declared_value(machine: Machine, frame: Frame, state: State, stmt: ir.Declar
         if not stmt.pointers and ctypes.scalar(kind) is None and kind != "auto":
             return object_of(machine, frame, state, stmt.init, kind, ())
         return machine.unknown(kind, stmt.pointers, stmt.name, "not initialised", *origin)
-    held = evaluate.value(machine, frame, state, stmt.init)
+    return converted(machine, frame, stmt, evaluate.value(machine, frame, state, stmt.init))
+
+
+def converted(machine: Machine, frame: Frame, stmt: ir.Declare, held: Value) -> Value:
+    """``held`` as the variable that ``stmt`` declares holds it."""
+    kind = lookup.resolve_type(machine, frame, stmt.type)
+    held = named(held, stmt.name)
     if kind in ("auto", ""):
         return held
     if stmt.pointers:
@@ -141,7 +148,11 @@ def object_of(
     start = expr.span.start if expr is not None else 0
     plain = kind.partition("<")[0].rpartition("::")[2]
     if plain in ("vector", "device_vector", "host_vector", "array", "unique_ptr"):
-        element = lookup.size_of(machine, frame, kind.partition("<")[2].rpartition(">")[0].split(",")[0].strip())
+        spelled = kind.partition("<")[2].rpartition(">")[0].split(",")[0].strip()
+        listed = isinstance(expr, ir.Construct) and expr.braced and plain in ("vector", "array")
+        if listed and 0 < len(args) <= MAX_ITEMS and ctypes.scalar(lookup.resolve_type(machine, frame, spelled)):
+            return Array(tuple(convert(machine, frame, a, spelled) for a in args), spelled)
+        element = lookup.size_of(machine, frame, spelled)
         extent: Expr | None = None
         if args and isinstance(args[0], NUMBERS) and element:
             extent = fold.binary("mul", fold.cast(args[0], U64), Const(element, U64))

@@ -15,6 +15,7 @@ from prelaunch.analysis.hostir.values import (
     Symbol,
     Value,
     dim3,
+    named,
     number,
 )  # fmt: skip
 from prelaunch.analysis.kernel import U32, Const, Scalar
@@ -87,6 +88,7 @@ def _as_declared(machine: Machine, frame: Frame, state: State, target: ir.Expr, 
     """``new`` converted to the type of what it is stored in."""
     if isinstance(target, ir.Name) and target.slot in frame.declared:
         declared = frame.declared[target.slot]
+        new = named(new, target.name)
         kind = lookup.resolve_type(machine, frame, declared.type)
         if kind not in ("auto", "") and not getattr(declared, "extents", ()):
             return objects.convert(machine, frame, new, kind + "*" * declared.pointers)

@@ -8,8 +8,9 @@ branches. Unknown variables have ids that depend only on where they come from, s
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prelaunch.analysis.hostir import fold, ir
 from prelaunch.analysis.hostir.fold import TooLarge
@@ -158,12 +159,32 @@ def unknown_number(kind: Type, name: str, *origin: object) -> Var:
     return Var(identity(name, *origin), name, kind)
 
 
+def named(value: Value, name: str) -> Value:
+    """``value`` under the name of the variable that gets it, when it is an unknown without a plain name of its own."""
+    match value:
+        case Var(name=own) if not own:
+            return replace(value, name=name)
+        case Cast(operand=Var(name=own) as inner) if not own:
+            return replace(value, operand=replace(inner, name=name))
+        case Symbol(name=own) if not _PLAIN.fullmatch(own):
+            return replace(value, name=name)
+    return value
+
+
+_PLAIN = re.compile(r"[A-Za-z_][\w.]*")
+
+
 def number(value: Value) -> Expr:
     """``value`` as a number; what is none becomes an unknown ``int`` that stands for it."""
     if isinstance(value, NUMBERS):
         return value
-    name = value.name if isinstance(value, Symbol | Memory | Function) else type(value).__name__.lower()
-    return unknown_number(I32, name, token(value))
+    name = value.name if isinstance(value, Symbol | Memory | Function) else ""
+    return Var(stand_in(value), name, I32)
+
+
+def stand_in(value: Value) -> int:
+    """The id of the number that stands for a value that is none, whatever its name."""
+    return identity("number", token(value))
 
 
 def dim3(value: Value) -> Record:
@@ -178,8 +199,9 @@ def dim3(value: Value) -> Record:
         return Record(
             "dim3", tuple(zip("xyz", [fold.cast(number(v), U32) for v in value.items] + [one] * 3, strict=False))
         )
-    name = value.name if isinstance(value, Symbol) else "dim3"
-    return Record("dim3", tuple((a, unknown_number(U32, f"{name}.{a}", repr(value))) for a in "xyz"))
+    name = value.name if isinstance(value, Symbol) else ""
+    axes = ((a, unknown_number(U32, f"{name}.{a}" if name else "", a, repr(value))) for a in "xyz")
+    return Record("dim3", tuple(axes))
 
 
 def _member(value: Record, axis: str) -> Expr:

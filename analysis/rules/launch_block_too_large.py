@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from prelaunch.analysis import hardware
 from prelaunch.analysis.facts import RepositoryFacts
-from prelaunch.analysis.finding import Assumption, Judgement, Proved, Unknown
+from prelaunch.analysis.finding import Conditional, Judgement, Proved, Unknown, Verdict
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.replay import launch_name
-from prelaunch.analysis.rules._launches import AXES, kernel_facts, label, number, origin, refuted, undecided
+from prelaunch.analysis.rules._contracts import at_most, product_at_most
+from prelaunch.analysis.rules._launches import AXES, POSITIVE, kernel_facts, label, lost, number, origin, refuted
 from prelaunch.analysis.rules.base import Rule
 
 LIMITS = hardware.capability(hardware.DEFAULT_TARGETS[-1])  # the same on every capability in the table
@@ -23,10 +25,12 @@ def check(facts: RepositoryFacts) -> Iterator[Judgement]:
                 facts,
                 RULE.id,
                 launch,
-                fault + origin(facts, launch),
-                what="the block's dimensions",
+                fault + origin(facts, launch, launch.block_spans),
+                what="block's dimensions",
+                dims=launch.block_spans,
                 effect="the launch fails with an invalid configuration; the kernel does not run",
-                fix="choose a fixed block of at most 1024 threads and cover the problem with more blocks",
+                fix=f"choose a fixed block of at most {_bound(facts, launch)} threads "
+                "and cover the problem with more blocks",
             )
         else:
             yield Judgement(RULE.id, label(launch), launch_name(launch), _rest(launch, _bound(facts, launch)))
@@ -61,19 +65,25 @@ def _bound(facts: RepositoryFacts, launch: Launch) -> int:
     return min(LIMITS.max_threads_per_block, max(b for b in stated if b is not None))
 
 
-def _rest(launch: Launch, bound: int) -> Proved | Unknown:
+def _rest(launch: Launch, bound: int) -> Verdict:
     """The verdict on a block whose numbers show nothing wrong."""
-    known = [number(expr) for expr in launch.block]
-    least = 1
-    for count in known:
-        least *= count if count is not None else 1
-    room = bound // max(least, 1)
-    open_ = undecided("block", launch.block, (room, room, min(room, LIMITS.max_block_dim[2])))
-    if None not in known:
+    open_ = [(axis, expr) for axis, expr in zip(AXES, launch.block, strict=True) if number(expr) is None]
+    if not open_:
         return Proved()
-    if open_ or sum(n is None for n in known) > 1:
-        return Unknown(open_ or "two dimensions of the block are not decided by the code")
-    return Proved(assumptions=(Assumption("sizes passed by host code are positive", "default"),))
+    reason = lost(launch, [(f"block.{axis}", expr) for axis, expr in open_])
+    if reason:
+        return Unknown(reason)
+    known = math.prod(number(expr) or 1 for expr in launch.block)
+    room = bound // known
+    names = [f"blockDim.{axis}" for axis, _ in open_]
+    parts = [product_at_most(names, [expr for _, expr in open_], room)]
+    parts += [
+        at_most("blockDim.z", expr, LIMITS.max_block_dim[2])
+        for axis, expr in open_
+        if axis == "z" and (len(open_) > 1 or room > LIMITS.max_block_dim[2])
+    ]
+    contract = " and ".join(dict.fromkeys(filter(None, parts)))
+    return Conditional(contract) if contract else Proved(assumptions=(POSITIVE,))
 
 
 RULE = Rule(

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from prelaunch.analysis import hardware
 from prelaunch.analysis.facts import RepositoryFacts
-from prelaunch.analysis.finding import Assumption, Judgement, Proved, Unknown
+from prelaunch.analysis.finding import Conditional, Judgement, Proved, Unknown, Verdict
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.replay import launch_name
-from prelaunch.analysis.rules._launches import AXES, label, number, origin, refuted, undecided
+from prelaunch.analysis.rules._contracts import at_most
+from prelaunch.analysis.rules._launches import AXES, POSITIVE, label, lost, number, origin, refuted
 from prelaunch.analysis.rules.base import Rule
 
 LIMITS = hardware.capability(hardware.DEFAULT_TARGETS[-1])  # the same on every capability in the table
@@ -19,14 +20,18 @@ def check(facts: RepositoryFacts) -> Iterator[Judgement]:
     for launch in facts.launches:
         fault = _fault(launch)
         if fault:
+            zero = 0 in [number(expr) for expr in launch.grid]
             yield refuted(
                 facts,
                 RULE.id,
                 launch,
-                fault + origin(facts, launch),
-                what="the grid's dimensions",
+                fault + origin(facts, launch, launch.grid_spans),
+                what="grid's dimensions",
+                dims=launch.grid_spans,
                 effect="the launch fails with an invalid configuration; the kernel does not run",
-                fix="put the long dimension into x, or fold it into a loop over a smaller grid",
+                fix="round the number of blocks up, and launch nothing when there is nothing to do"
+                if zero
+                else "put the long dimension into x, or fold it into a loop over a smaller grid",
             )
         else:
             yield Judgement(RULE.id, label(launch), launch_name(launch), _rest(launch))
@@ -43,13 +48,18 @@ def _fault(launch: Launch) -> str:
     return ""
 
 
-def _rest(launch: Launch) -> Proved | Unknown:
-    open_ = undecided("grid", launch.grid, LIMITS.max_grid_dim)
-    if open_:
-        return Unknown(open_)
+def _rest(launch: Launch) -> Verdict:
+    """The verdict on a grid whose numbers show nothing wrong."""
     if launch.known_grid() is not None:
         return Proved()
-    return Proved(assumptions=(Assumption("sizes passed by host code are positive", "default"),))
+    sizes = [(f"grid.{axis}", expr) for axis, expr in zip(AXES, launch.grid, strict=True)]
+    reason = lost(launch, sizes)
+    if reason:
+        return Unknown(reason)
+    limits = zip(AXES, launch.grid, LIMITS.max_grid_dim, strict=True)
+    parts = [at_most(f"gridDim.{axis}", expr, limit) for axis, expr, limit in limits if number(expr) is None]
+    contract = " and ".join(dict.fromkeys(filter(None, parts)))
+    return Conditional(contract) if contract else Proved(assumptions=(POSITIVE,))
 
 
 RULE = Rule(

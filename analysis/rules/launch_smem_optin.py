@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from prelaunch.analysis import hardware
 from prelaunch.analysis.facts import RepositoryFacts
-from prelaunch.analysis.finding import Assumption, Judgement, Proved, Unknown, Verdict
-from prelaunch.analysis.hostir.ranges import bounds
-from prelaunch.analysis.kernel import Cast, Expr
+from prelaunch.analysis.finding import Assumption, Conditional, Judgement, Proved, Unknown, Verdict
+from prelaunch.analysis.kernel import Expr
 from prelaunch.analysis.launch import Launch
-from prelaunch.analysis.replay import launch_name, readable
-from prelaunch.analysis.rules._launches import kernel_facts, label, number, origin, refuted
+from prelaunch.analysis.replay import launch_name
+from prelaunch.analysis.rules._contracts import bare, host_text, range_of, understood
+from prelaunch.analysis.rules._launches import POSITIVE, kernel_facts, label, lost, number, refuted
 from prelaunch.analysis.rules.base import Rule
 
 TARGETS = tuple(hardware.capability(name) for name in hardware.DEFAULT_TARGETS)
@@ -49,7 +49,7 @@ def _decided(facts: RepositoryFacts, launch: Launch, static: int, dynamic: int) 
         return refuted(
             facts, RULE.id, launch,
             f"{label(launch)} asks for {size}; no target has more than {most} bytes a block "
-            f"({_targets(most)}){origin(facts, launch)}",
+            f"({_targets()})",
             effect=effect, fix="use smaller tiles, or keep part of the data in registers",
         )  # fmt: skip
     if total > DEFAULT and allowed is None:
@@ -70,36 +70,55 @@ def _decided(facts: RepositoryFacts, launch: Launch, static: int, dynamic: int) 
 
 
 def _fits(launch: Launch, total: int, dynamic: int, allowed: Expr | None, limit: int | None) -> Verdict:
+    """The verdict on a size that is a number with which nothing is wrong."""
     if total <= DEFAULT:
         return Proved()
-    small = [target for target in TARGETS if target.shared_per_block_optin < total]
-    if small:
-        names = " and ".join(t.target for t in TARGETS if t not in small)
-        return Unknown(f"{total} bytes fit {names} only; the code does not say where it runs")
+    parts: list[str] = []
     if allowed is not None and limit is None:
-        return Unknown(f"{ATTRIBUTE} is set to {readable(allowed)}, which the code does not decide")
+        if not understood(allowed):
+            return Unknown(f"the value {ATTRIBUTE} is set to is not understood")
+        parts.append(f"{host_text(bare(allowed), ATTRIBUTE)} >= {dynamic}")
+    if any(target.shared_per_block_optin < total for target in TARGETS):
+        parts.append(f"target is {_fitting(total)}")
+    if parts:
+        return Conditional(" and ".join(parts))
     return Proved(
         assumptions=tuple(Assumption(note, "host code") for note in launch.notes if "not on this path" in note)
     )
 
 
+def _fitting(total: int) -> str:
+    """The targets a block of ``total`` bytes fits: ``sm_90 or newer`` where that is true of the whole table."""
+    table = hardware.capabilities()
+    names = [c.target for c in table if c.shared_per_block_optin >= total]
+    if names == [c.target for c in table[-len(names) :]]:
+        return f"{names[0]} or newer"
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def _symbolic(launch: Launch, static: int) -> Verdict:
-    """A size that is not a number: fine when its bound is, or when the attribute is set to the same expression."""
-    assumed = (Assumption("sizes passed by host code are positive", "default"),)
-    if static + bounds(launch.dynamic_smem)[1] <= DEFAULT:
-        return Proved(assumptions=assumed)
+    """The verdict on a size that is not a number: what it may be at most, with the attribute as it is set."""
+    expr = bare(launch.dynamic_smem)
+    reason = lost(launch, [("shared memory.x", launch.dynamic_smem)]).replace("memory.x", "memory")
+    if reason:
+        return Unknown(reason)
+    most = range_of(expr)[1]
+    if static + most <= DEFAULT:
+        return Proved(assumptions=(POSITIVE,))
+    size = host_text(expr, "bytes of dynamic shared memory")
     allowed = dict(launch.attributes).get("max_dynamic_smem")
-    if allowed is not None and _bare(allowed) == _bare(launch.dynamic_smem):
-        return Unknown(
-            f"{readable(launch.dynamic_smem)} bytes are opted in to; whether a device has them is not decided"
-        )
-    return Unknown(f"dynamic shared memory = {readable(launch.dynamic_smem)} is not decided by the code")
-
-
-def _bare(expr: Expr) -> Expr:
-    while isinstance(expr, Cast):
-        expr = expr.operand
-    return expr
+    if allowed is None:
+        return Conditional(f"{size} <= {DEFAULT - static}")
+    ceiling = min(target.shared_per_block_optin for target in TARGETS) - static
+    limit = number(allowed)
+    if limit is not None:
+        return Conditional(f"{size} <= {max(min(limit, ceiling), DEFAULT - static)}")
+    parts = [f"{size} <= {ceiling}"]
+    if bare(allowed) != expr:
+        if not understood(allowed):
+            return Unknown(f"the value {ATTRIBUTE} is set to is not understood")
+        parts.append(f"{size} <= {host_text(bare(allowed), ATTRIBUTE)}")
+    return Conditional(" and ".join(parts))
 
 
 def _size(static: int, dynamic: int) -> str:
@@ -108,7 +127,7 @@ def _size(static: int, dynamic: int) -> str:
     return f"{static + dynamic} bytes of shared memory ({dynamic} dynamic + {static} static)"
 
 
-def _targets(most: int) -> str:
+def _targets() -> str:
     return ", ".join(f"{t.target} has {t.shared_per_block_optin}" for t in TARGETS)
 
 
