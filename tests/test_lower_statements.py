@@ -194,8 +194,27 @@ def test_constant_conditions_leave_only_the_taken_branch() -> None:
     assert targets(kernel) == [("o", "0")]
 
 
-def test_goto_is_opaque_control() -> None:
-    kernel = lower("__global__ void k(int* o) { goto end; o[0] = 1; end: o[1] = 2; }")
+def test_goto_forward_leaves_a_block_and_backward_continues_a_loop() -> None:
+    kernel = clean(
+        """__global__ void k(int* o, int n) {
+             int i = 0;
+           again:
+             o[i] = 1;
+             for (int j = 0; j < n; j++) { if (o[j] == 7) goto end; }
+             if (++i < 4) goto again;
+             o[8] = 2;
+           end:
+             o[9] = 3;
+           }"""
+    )
+    block = next(s for s in walk(kernel.body) if isinstance(s, Block) and s.label is not None)
+    loop = next(s for s in walk(kernel.body) if isinstance(s, Loop))
+    assert [b.label for b in every(block, Break)] == [block.label, loop.label]
+    assert [c.label for c in every(loop, Continue)] == [loop.label]
+
+
+def test_goto_into_a_block_is_opaque_control() -> None:
+    kernel = lower("__global__ void k(int* o) { goto in; { o[0] = 1; in: o[1] = 2; } }")
     (opaque,) = every(kernel, Opaque)
     assert opaque.touches == {"control"}
 

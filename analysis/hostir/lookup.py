@@ -44,7 +44,8 @@ def choose(
 def resolve_type(machine: Machine, frame: Frame, spelling: str) -> str:
     """``spelling`` with template parameters and aliases replaced, qualifiers gone."""
     key = (frame.function.file, spelling)
-    if not frame.types and key in machine.types:
+    plain = not frame.types and not frame.function.template
+    if plain and key in machine.types:
         return machine.types[key]
     text = ctypes.plain(spelling)
     for _ in range(MAX_ALIASES):
@@ -55,11 +56,13 @@ def resolve_type(machine: Machine, frame: Frame, spelling: str) -> str:
             continue
         if ctypes.size_of(base) is not None or base == "dim3":
             break
+        if any(p.name == base and not p.type for p in frame.function.template):
+            break  # a type nobody has passed
         aliased = alias(machine, base, frame.function.file)
         if aliased is None or aliased == base:
             break
         text = ctypes.plain(aliased + stars)
-    if not frame.types:
+    if plain:
         machine.types[key] = text
     return text
 

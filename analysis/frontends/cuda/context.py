@@ -75,6 +75,7 @@ class Frame:
     scope: Scope | None = None
     decl: object = None
     instance: tuple[str, ...] = ()  # template arguments in print: static storage is one per instance
+    gotos: dict[str, tuple[int, bool]] = field(default_factory=dict)  # label in the text -> (IR label, continues it)
 
 
 @dataclass(frozen=True, slots=True)

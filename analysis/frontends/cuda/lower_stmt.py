@@ -10,6 +10,7 @@ from tree_sitter import Node
 from prelaunch.analysis.frontends.cuda import (
     declare,
     expand,
+    gotos,
     inline,
     loops,
     lower_expr,
@@ -37,6 +38,9 @@ def body(ctx: Context, node: Node) -> None:
 
 
 def statements(ctx: Context, nodes: Sequence[Node]) -> None:
+    if gotos.has_labels(nodes):
+        gotos.labelled(ctx, nodes, statement)
+        return
     for node in nodes:
         statement(ctx, node)
 
@@ -207,10 +211,6 @@ def _return(ctx: Context, node: Node) -> None:
     inline.returned(ctx, value, span)
 
 
-def _goto(ctx: Context, node: Node) -> None:
-    ctx.opaque("goto not modelled", ctx.span(node), ("control",))
-
-
 def _labeled(ctx: Context, node: Node) -> None:
     inner = [c for c in node.named_children if c.type != "statement_identifier"]
     for child in inner:
@@ -247,7 +247,7 @@ def _handlers() -> dict[str, Callable[[Context, Node], None]]:
         "break_statement": _break,
         "continue_statement": _continue,
         "return_statement": _return,
-        "goto_statement": _goto,
+        "goto_statement": gotos.jump,
         "labeled_statement": _labeled,
         "attributed_statement": _attributed,
         "alias_declaration": declare.alias,
