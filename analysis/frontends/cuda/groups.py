@@ -97,7 +97,7 @@ def free_call(
     ctx: Context, name: str, args: list[Lowered], targs: tuple[TemplateArgument, ...], span: Span
 ) -> Lowered | None:
     """A function of the library, None when ``name`` with these arguments is none."""
-    if name in _MAKERS and not args:
+    if name in _MAKERS and (not args or name == "this_thread_block"):  # may be given memory for its tiles
         return Val(Group(_MAKERS[name]))
     if name == "coalesced_threads" and not args:
         made = ctx.var(U32, "", span)

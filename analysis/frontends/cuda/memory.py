@@ -151,8 +151,9 @@ def store(ctx: Context, place: Lowered, value: Lowered, span: Span) -> None:
         for var, expr in zip(place.vars, settled(ctx, place, value, span), strict=False):
             ctx.assign(var, expr, span)
         return
-    if isinstance(place, Val):
-        ctx.opaque("assignment to a value", span)
+    if isinstance(place, Val):  # a place that was not understood: it may lie in memory
+        if leaves(place.type) != ():
+            ctx.opaque("assignment to a place that was not understood", span, ("value", "memory"))
         return
     _written(ctx, place.address)
     if place.bits is not None:
