@@ -95,7 +95,7 @@ def test_the_message_holds_the_counter_example() -> None:
     found = one(GUARDED + "void run(float *y) { k<<<7, 128>>>(y, 40); }", "sync.barrier-divergence")
     assert found.message == (
         "not all threads of the block reach this barrier: `threadIdx.x < n` depends on threadIdx.x; "
-        "thread (0, 0, 0) waits here while thread (40, 0, 0) waits at line 7"
+        "thread 0 waits here while thread 40 waits at line 7"
     )
     assert found.evidence == "confirmed"
     assert found.witness is not None
@@ -104,6 +104,80 @@ def test_the_message_holds_the_counter_example() -> None:
     assert dict(found.witness.arguments)["n"] == 40
     assert [thread for _, thread in found.witness.threads] == [(0, 0, 0), (40, 0, 0)]
     assert [item.span.line for item in found.related] == [3, 7]
+
+
+STRIDED = """
+__global__ void k(const float *x, float *y, int n) {
+  __shared__ float s[256];
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+    s[threadIdx.x] = x[i];
+    __syncthreads();
+    y[i] = s[0];
+    __syncthreads();
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("blocks", "n", "block"), [(8, 5000, 3), (1000, 5000, 19), (65535, 20_000_001, 12_590)])
+def test_one_block_in_the_middle_parts(blocks: int, n: int, block: int) -> None:
+    """All blocks of a small grid are run; in a large one those where executions begin to differ."""
+    text = STRIDED + f"void run(const float *x, float *y) {{ k<<<{blocks}, 256>>>(x, y, {n}); }}"
+    found = one(text, "sync.barrier-loop-trip")
+    assert found.severity == "error"
+    assert found.witness is not None
+    assert {where for where, _ in found.witness.threads} == {(block, 0, 0)}
+    assert n % 256 in {x for _, (x, _, _) in found.witness.threads}  # the first thread past the end
+
+
+def test_the_gravest_of_what_happens_is_said() -> None:
+    """A whole warp leaves first, a mere warning; then lanes of a warp part."""
+    text = """
+    __device__ void halve(int &w) { w /= 2; __syncthreads(); }
+    __global__ void k(int *d) {
+      __shared__ int s[64];
+      s[threadIdx.x] = d[threadIdx.x];
+      __syncthreads();
+      int w = 32;
+      while (threadIdx.x < w) { s[threadIdx.x] += s[threadIdx.x + w]; halve(w); }
+      d[0] = s[0];
+    }
+    void run(int *d) { k<<<1, 64>>>(d); }"""
+    found = one(text, "sync.barrier-loop-trip")
+    assert found.severity == "error"
+    assert found.witness is not None
+    assert found.witness.threads == (((0, 0, 0), (0, 0, 0)), ((0, 0, 0), (1, 0, 0)))
+    assert found.witness.detail == "by then 63 of 64 threads had ended: 1-63"
+
+
+def test_a_warp_split_behind_many_exited_threads() -> None:
+    text = """
+    __global__ void k(float *y) {
+      if (threadIdx.x >= 200) { y[threadIdx.x] = 1.0f; __syncthreads(); }
+    }
+    void run(float *y) { k<<<1, 256>>>(y); }"""
+    found = one(text, "sync.barrier-divergence")
+    assert found.severity == "error"
+    assert "thread 200 waits here while thread 192 runs on to the end" in found.message
+
+
+def test_a_constant_count_is_refused_without_a_run() -> None:
+    text = """
+    __global__ void k(float *y, int n) {
+      if (n == 12345) asm volatile("bar.sync 1, 100;" ::: "memory");
+      y[threadIdx.x] = 0.0f;
+    }
+    void run(float *y, int n) { k<<<1, 128>>>(y, n); }"""
+    found = one(text, "sync.named-barrier-id")
+    assert (found.severity, found.evidence) == ("error", "proved")
+    assert found.message == "barrier thread count is 100; it must be a positive multiple of 32"
+
+
+def test_messages_are_short() -> None:
+    for name in FILES:
+        for found in findings(judged((KERNELS / name).read_text())):
+            assert len(found.message) <= 240, found.message
+            assert found.witness is None or len(found.witness.detail) <= 120, found.witness
 
 
 def test_a_block_no_launch_decides_is_conditional_and_a_warning() -> None:

@@ -20,7 +20,7 @@ MODES: tuple[Mode, ...] = ("read", "write", "atomic", "barrier")
 QUIET_TURNS = 32
 """Turns each spinning group gets to see a change in memory before they count as waiting for ever."""
 NAMED_THREADS = 32
-"""At most so many threads are named in one problem."""
+"""At most so many threads are named in one problem, except where all of a block's are needed."""
 
 
 class Stop(Exception):
@@ -111,17 +111,26 @@ class Recorder:
             raise Stop("steps", f"more than {self.max_events} events")
 
     def problem(
-        self, kind: ProblemKind, message: str, block: int, threads: Index, spans: tuple[Span, ...], key: int = 0
+        self,
+        kind: ProblemKind,
+        message: str,
+        block: int,
+        threads: Index,
+        spans: tuple[Span, ...],
+        key: int = 0,
+        named: int = NAMED_THREADS,
     ) -> None:
         """Record something wrong; later ones of the same kind at the same places only add threads.
 
-        ``key`` tells statements without spans apart.
+        ``key`` tells statements without spans apart. At most ``named`` threads are kept.
         """
         found = self.found.get((kind, spans, key))
         if found is None:
             found = self.found[kind, spans, key] = _Found(message, spans, {})
         found.total += len(threads)
-        for thread in threads[: NAMED_THREADS - len(found.threads)] if len(found.threads) < NAMED_THREADS else ():
+        for thread in threads if len(found.threads) < named else ():
+            if len(found.threads) == named:
+                break
             found.threads[block, int(thread)] = None
 
     def problems(self) -> tuple[Problem, ...]:

@@ -36,12 +36,16 @@ def report_release(m: Machine, sync: Synchroniser, state: BarrierState) -> None:
         message = "different barriers meet: " + ", ".join(said)
         m.recorder.problem("divergent-barrier", message, m.block, threads, spans, 0)
     if plain and state.count is None and sync.live < m.size:
+        split = sync.splits_warp()
+        if sync.noted.get((id(plain[0].code.node), split)) == sync.live:
+            return
+        sync.noted[id(plain[0].code.node), split] = sync.live
         gone = np.sort(m.thread[m.exited])
         message = f"released although threads {ranges(gone.tolist())} had exited before reaching it"
         span = plain[0].span
-        m.recorder.problem(
-            "exited-barrier", message, m.block, gone, (span,), 0 if span.file else id(plain[0].code.node)
-        )
+        # Exited threads become only more: each of the two kinds ends up with all that were gone at its last release.
+        key = split if span.file else 2 * id(plain[0].code.node) + split
+        m.recorder.problem("exited-barrier", message, m.block, gone, (span,), key, named=m.size)
 
 
 def report_stuck_warp(m: Machine, sync: Synchroniser, arrivals: list[Arrival]) -> None:

@@ -69,6 +69,8 @@ class Synchroniser:
         self.live = machine.size
         self.live_bits = np.zeros((machine.size + 31) // 32, np.uint32)
         np.bitwise_or.at(self.live_bits, machine.warp, machine.bit)
+        self.all_bits = self.live_bits.copy()
+        self.noted: dict[tuple[int, bool], int] = {}  # threads still there when exited ones were last reported
         self.barriers: dict[int, BarrierState] = {}
         self.late: list[Waiting] = []  # waits of split barriers whose arrival has not completed
         self.tokens: dict[int, Any] = {}  # barrier id -> instance each slot arrived at
@@ -93,6 +95,10 @@ class Synchroniser:
         gone = np.zeros_like(self.live_bits)
         np.bitwise_or.at(gone, self.m.warp[lanes], self.m.bit[lanes])
         self.live_bits &= ~gone
+
+    def splits_warp(self) -> bool:
+        """Have some lanes of a warp exited and others not?"""
+        return bool(((self.live_bits != 0) & (self.live_bits != self.all_bits)).any())
 
     def waiting(self) -> bool:
         return bool(self.wide or self.late or self.warps.waits or any(s.waits for s in self.barriers.values()))
@@ -150,6 +156,9 @@ class Synchroniser:
         if state is None:
             expected = code.values[2](m, lanes) if node.count is not None else None
             wanted = int(np.max(expected)) if expected is not None else None
+            if wanted is not None and (wanted <= 0 or wanted % 32):
+                text = f"barrier {id} for {wanted} threads: it counts whole warps"
+                m.problem("named-barrier-id", text, index(lanes), node.span, id_of(code))
             state = BarrierState(id, m.recorder.instances, np.zeros_like(self.live_bits), wanted)
             m.recorder.instances += 1
             self.barriers[id] = state

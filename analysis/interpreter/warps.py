@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -243,15 +244,28 @@ def node_mask(node: Any) -> bool:
     return isinstance(node, (Barrier, Collective)) and node.mask is not None
 
 
+MAX_PARTS = 8
+
+
 def ranges(numbers: list[int]) -> str:
-    """``1-3, 7``."""
+    """``1-3, 7``; ``1, 3, 5, … 127 (64 in all)`` for many with one distance, and where there are too many parts."""
+    numbers = sorted(numbers)
+    steps = {b - a for a, b in pairwise(numbers)}
+    parts = _parts(numbers)
+    if len(parts) <= MAX_PARTS:
+        return ", ".join(parts)
+    shown = parts[:3] if len(steps) == 1 else parts[: MAX_PARTS - 2]
+    return f"{', '.join(shown)}, … {parts[-1]} ({len(numbers)} in all)"
+
+
+def _parts(numbers: list[int]) -> list[str]:
     parts: list[str] = []
     start = previous = None
-    for number in [*sorted(numbers), None]:
+    for number in [*numbers, None]:
         if start is not None and previous is not None and (number is None or number != previous + 1):
             parts.append(str(start) if start == previous else f"{start}-{previous}")
             start = None
         if start is None:
             start = number
         previous = number
-    return ", ".join(parts)
+    return parts

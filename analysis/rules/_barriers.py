@@ -27,16 +27,18 @@ from prelaunch.analysis.rules._words import (
     assumptions,
     decided,
     decision,
+    detail,
+    exited_and_waiting,
     rests_on_made_up,
+    splits_warp,
+    thread_name,
     unevidenced,
-    waiting_thread,
     why_text,
 )
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.sync.barriers import Barriers, Suspect
-from prelaunch.analysis.trace import Dim3, Problem
+from prelaunch.analysis.trace import Dim3
 
-WARP = 32
 MAX_SUSPECTS = 64
 """Decisions above barriers of a kernel and launch that are looked for in runs."""
 EFFECT = "the threads that wait are released by the others' next barrier, or never: wrong data or a hang"
@@ -69,11 +71,15 @@ def _verdict(case: Case, barriers: Barriers, suspect: Suspect, rule: str, fix: s
     # Where threads may have returned before, that others have exited is the business of sync.barrier-early-exit.
     alone = {barrier.span for barrier in suspect.barriers if not barriers.returned_before(barrier)}
 
-    def ours(problem: Problem) -> bool:
-        wanted = alone if problem.kind == "exited-barrier" else spans
-        return not wanted.isdisjoint(problem.spans)
+    def grade(seen: Observation) -> int | None:
+        problem = seen.problem
+        if problem.kind == "divergent-barrier":
+            return None if spans.isdisjoint(problem.spans) else 0
+        if problem.kind != "exited-barrier" or alone.isdisjoint(problem.spans):
+            return None
+        return 0 if splits_warp(seen) else 1
 
-    seen = case.replay.find(("divergent-barrier", "exited-barrier"), ours)
+    seen = case.replay.find(grade)
     if seen is None:
         return Unknown(f"{decision(case.facts, suspect.cause)}; not seen to go wrong in {case.replay.summary()}")
     if rests_on_made_up(seen, suspect.cause):
@@ -89,7 +95,7 @@ def _finding(case: Case, suspect: Suspect, seen: Observation, rule: str, fix: st
     barrier = next(b for b in suspect.barriers if b.span in seen.problem.spans)
     evidenced = seen.run.trial.evidenced
     threads, story = _story(seen, barrier.span)
-    deadly = seen.problem.kind == "divergent-barrier" or _splits_warp(seen)
+    deadly = seen.problem.kind == "divergent-barrier" or splits_warp(seen)
     severity: Severity = "error" if deadly and evidenced else "warning"
     others = [(span, "others wait here") for span in seen.problem.spans if span != barrier.span]
     places = [(decided(suspect.cause), why_text(facts, suspect.cause)), *others[:2]]
@@ -104,7 +110,7 @@ def _finding(case: Case, suspect: Suspect, seen: Observation, rule: str, fix: st
         related=related(barrier.span, places),
         launch=case.name,
         assumptions=() if evidenced else unevidenced(),
-        witness=seen.witness(threads, seen.problem.message),
+        witness=seen.witness(threads, detail(seen)),
         effect=EFFECT if deadly else "released on NVIDIA devices because the others end; other devices hang",
         fix=fix,
     )
@@ -118,23 +124,16 @@ def _sites(suspect: Suspect) -> Iterator[Span]:
 
 def _story(seen: Observation, place: Span) -> tuple[list[tuple[Dim3, Dim3]], str]:
     """Two threads, one that waits at ``place`` and one that does not, and what happens to them."""
-    named, spans = seen.threads(), seen.problem.spans
+    block = seen.config.block
     if seen.problem.kind == "divergent-barrier":
+        named, spans = seen.threads(), seen.problem.spans
         here = spans.index(place)
         there = 1 if here == 0 else 0
         threads = [named[here], named[there]]
-        text = f"thread {threads[0][1]} waits here while thread {threads[1][1]} waits at line {spans[there].line}"
-        return threads, text
-    gone = named[0]
-    waiter = waiting_thread(seen)
+        other = f"{thread_name(threads[1], block)} waits at line {spans[there].line}"
+        return threads, f"{thread_name(threads[0], block)} waits here while {other}"
+    gone, waiter = exited_and_waiting(seen)
     if waiter is None:
-        return [gone], f"thread {gone[1]} has ended when others wait here"
-    return [waiter, gone], f"thread {waiter[1]} waits here while thread {gone[1]} runs on to the end"
-
-
-def _splits_warp(seen: Observation) -> bool:
-    """Do lanes of one warp wait that others of the same warp have passed by?"""
-    block, first = seen.problem.threads[0]
-    gone = {thread for number, thread in seen.problem.threads if number == block}
-    start = first - first % WARP
-    return any(mate not in gone for mate in range(start, min(start + WARP, seen.config.threads)))
+        return [gone], f"{thread_name(gone, block)} has ended when others wait here"
+    text = f"{thread_name(waiter, block)} waits here while {thread_name(gone, block)} runs on to the end"
+    return [waiter, gone], text

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Assumption
-from prelaunch.analysis.interpreter.record import NAMED_THREADS
+from prelaunch.analysis.interpreter.warps import ranges
 from prelaunch.analysis.replay import Case, Observation, spread
 from prelaunch.analysis.source import Span
-from prelaunch.analysis.trace import Dim3
+from prelaunch.analysis.trace import Dim3, Problem
 from prelaunch.analysis.uniformity import Cause
+from prelaunch.analysis.uniformity.levels import WARP_SIZE
+
+MAX_QUOTE = 48
 
 
 def assumptions(case: Case) -> tuple[Assumption, ...]:
@@ -56,15 +59,47 @@ def why_text(facts: Facts, cause: Cause) -> str:
 
 def _quoted(facts: Facts, span: Span) -> str:
     text = facts.text(span)
-    return f"`{text if len(text) <= 60 else text[:59] + '…'}`" if text else ""
+    return f"`{text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + '…'}`" if text else ""
 
 
-def waiting_thread(seen: Observation) -> tuple[Dim3, Dim3] | None:
-    """The first thread that surely had not exited, where the list of exited ones may have been cut."""
-    block = seen.problem.threads[0][0]
-    gone = {thread for number, thread in seen.problem.threads if number == block}
-    limit = max(gone) if len(seen.problem.threads) >= NAMED_THREADS else seen.config.threads
-    waiter = next((thread for thread in range(limit) if thread not in gone), None)
-    if waiter is None:
-        return None
-    return spread(block, seen.config.grid), spread(waiter, seen.config.block)
+def thread_name(thread: tuple[Dim3, Dim3], block: Dim3) -> str:
+    """``thread 40``, or with as many coordinates as the block has dimensions: ``thread (8, 2)``."""
+    x, y, z = thread[1]
+    if block[1:] == (1, 1):
+        return f"thread {x}"
+    return f"thread ({x}, {y})" if block[2] == 1 else f"thread ({x}, {y}, {z})"
+
+
+def splits_warp(seen: Observation) -> bool:
+    """Had some lanes of a warp exited while others of it waited? The problem is an "exited-barrier", which names all
+    that were gone when the barrier was released."""
+    gone, _ = _gone(seen.problem)
+    size = seen.config.threads
+    starts = {thread - thread % WARP_SIZE for thread in gone}
+    return any(not gone.issuperset(range(start, min(start + WARP_SIZE, size))) for start in starts)
+
+
+def exited_and_waiting(seen: Observation) -> tuple[tuple[Dim3, Dim3], tuple[Dim3, Dim3] | None]:
+    """A thread that had exited and one that waited, lanes of one warp where a warp is split."""
+    gone, block = _gone(seen.problem)
+    waiting = [thread for thread in range(seen.config.threads) if thread not in gone]
+    warps = {thread // WARP_SIZE for thread in gone}
+    waiter = next((thread for thread in waiting if thread // WARP_SIZE in warps), waiting[0] if waiting else None)
+    mates = [thread for thread in sorted(gone) if waiter is not None and thread // WARP_SIZE == waiter // WARP_SIZE]
+    other = mates[0] if mates else min(gone)
+    where, dims = spread(block, seen.config.grid), seen.config.block
+    return (where, spread(other, dims)), None if waiter is None else (where, spread(waiter, dims))
+
+
+def detail(seen: Observation) -> str:
+    """What a witness says beyond the two threads it names."""
+    if seen.problem.kind == "divergent-barrier":
+        return seen.problem.message if len(seen.problem.spans) > 2 else ""
+    gone, _ = _gone(seen.problem)
+    return f"by then {len(gone)} of {seen.config.threads} threads had ended: {ranges(sorted(gone))}"
+
+
+def _gone(problem: Problem) -> tuple[set[int], int]:
+    """Exited threads of the first block a problem names, and the block."""
+    block = problem.threads[0][0]
+    return {thread for number, thread in problem.threads if number == block}, block

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Assumption, Finding, Judgement, Proved, Refuted, Unknown, Verdict
-from prelaunch.analysis.kernel import Barrier, Expr, walk
+from prelaunch.analysis.kernel import Barrier, Const, Expr, walk
 from prelaunch.analysis.replay import Case, Observation, cases, key_text, readable
 from prelaunch.analysis.rules._sites import related
 from prelaunch.analysis.rules.base import Rule
@@ -57,7 +57,14 @@ def _verdict(case: Case, operand: Operand) -> Verdict:
         return Proved("proved", (Assumption(f"{operand.what} {text} is {operand.wanted}", source),))
     if wrong == "?":
         return Unknown(f"{operand.what} {text} depends on values that no launch here states")
-    seen = case.replay.find(("named-barrier-id",), lambda problem: operand.barrier.span in problem.spans)
+
+    def grade(seen: Observation) -> int | None:
+        problem = seen.problem
+        counted = "whole warps" in problem.message
+        ours = problem.kind == "named-barrier-id" and operand.barrier.span in problem.spans
+        return 0 if ours and counted == (operand.what != "number") else None
+
+    seen = case.replay.find(grade)
     return Refuted(_finding(case, operand, wrong, seen))
 
 
@@ -83,10 +90,12 @@ def _finding(case: Case, operand: Operand, wrong: str, seen: Observation | None)
     facts, span = case.facts, operand.barrier.span
     text = _text(facts, operand)
     value = f"`{text}` = {wrong}" if text and text != wrong else wrong
+    fixed = isinstance(operand.expr, Const)
+    shown = seen is not None and seen.run.trial.evidenced
     return Finding(
         rule=RULE.id,
-        severity="error" if seen is not None else "warning",
-        evidence="confirmed" if seen is not None else "possible",
+        severity="error" if fixed or shown else "warning",
+        evidence="proved" if fixed else "confirmed" if shown else "possible",
         message=f"barrier {operand.what} is {value}; it must be {operand.wanted}",
         span=span,
         kernel=facts.kernel.label,
@@ -94,7 +103,7 @@ def _finding(case: Case, operand: Operand, wrong: str, seen: Observation | None)
         related=related(span),
         launch=case.name,
         witness=seen.witness(seen.threads()[:1]) if seen is not None else None,
-        effect="undefined: an illegal instruction, or a barrier that belongs to others",
+        effect="undefined: an illegal instruction, or a barrier of others; an immediate does not even assemble",
         fix="number barriers 1 to 15, helpers' offsets included"
         if operand.what == "number"
         else "give a count of whole warps: round up to a multiple of 32",

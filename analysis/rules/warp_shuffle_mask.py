@@ -85,7 +85,13 @@ def _verdict(case: Case, participants: Participants, stmt: Collective, doubt: st
     if doubt is None:
         whole = Assumption("blocks are whole warps", "warp.partial-warp")
         return Proved("proved", (*assumptions(case), whole))
-    seen = case.replay.find(("bad-mask",), lambda problem: stmt.span in problem.spans and _fault(problem) is not None)
+
+    def grade(seen: Observation) -> int | None:
+        problem = seen.problem
+        fault = _fault(problem) if problem.kind == "bad-mask" and stmt.span in problem.spans else None
+        return None if fault is None else int(fault == "exited")
+
+    seen = case.replay.find(grade)
     if seen is None:
         return Unknown(f"{doubt}; not seen to go wrong in {case.replay.summary()}")
     if rests_on_made_up(seen, participants.divides(stmt)):
@@ -124,7 +130,7 @@ def _finding(case: Case, participants: Participants, stmt: Collective, mask: Exp
         related=related(stmt.span, places),
         launch=case.name,
         assumptions=() if evidenced else unevidenced(),
-        witness=seen.witness(seen.threads()[:2], seen.problem.message),
+        witness=seen.witness(seen.threads()[:2]),
         effect=_EFFECTS[fault],
         fix="execute it with all 32 lanes under 0xffffffff and guard the result, or name the lanes with "
         "__ballot_sync where they still are together",
