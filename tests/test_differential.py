@@ -98,3 +98,22 @@ __global__ void k(Number* out) { out[threadIdx.x] = 1; }
     project = project_from_text(text)
     kernel = lower_kernel(project, project.kernels()[0])
     assert str(kernel.objects[0].element) == "f32"
+
+
+@needs_compiler
+def test_lambdas_see_later_values_of_what_they_capture_by_reference() -> None:
+    """Found on a real kernel: ``[&r]`` was read as a copy."""
+    differential = load("differential")
+    text = """struct Two { int x, y; };
+__global__ void k(int* out) {
+  Two r = {};
+  int kept = 1;
+  auto pick = [&r, kept](int i) { return (i ? r.y : r.x) + kept; };
+  r.y = threadIdx.x;
+  kept = 5;
+  out[threadIdx.x] = pick(1);
+}
+"""
+    project = project_from_text(text)
+    tally = differential.run_all([differential.Case("lambda", project, project.kernels()[0])])
+    assert (tally.agreed, tally.disagreements) == (1, [])

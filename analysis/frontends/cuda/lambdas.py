@@ -21,7 +21,7 @@ def closure(ctx: Context, node: Node) -> Lowered:
     for child in captures.named_children if captures is not None else ():
         if child.type == "lambda_default_capture" and ctx.text(child) == "=":
             by_copy.extend(_identifiers(ctx, node))
-        elif child.type == "identifier":
+        elif child.type == "identifier" and not _is_reference(child):
             by_copy.append(ctx.text(child))
         elif child.type == "lambda_capture_initializer":
             left, right = child.child_by_field_name("left"), child.child_by_field_name("right")
@@ -29,7 +29,8 @@ def closure(ctx: Context, node: Node) -> Lowered:
                 found = memory.load(ctx, lower_expr.lower(ctx, right), ctx.span(child))
                 bound = inline.bind_value(ctx, ctx.text(left), found.type, found, ctx.key(left), ctx.span(child))
                 scope.names[ctx.text(left)] = bound
-    for name in dict.fromkeys(by_copy):
+    by_reference = {ctx.text(c) for c in (captures.named_children if captures is not None else ()) if _is_reference(c)}
+    for name in dict.fromkeys(n for n in by_copy if n not in by_reference):
         held = ctx.scope.find(name)
         if isinstance(held, Reg) and leaves(held.type):
             made = ctx.registers(held.type, name, ctx.span(node), f"{held.key}=copy{node.start_byte}")
@@ -37,6 +38,12 @@ def closure(ctx: Context, node: Node) -> Lowered:
                 memory.store(ctx, made, Val(held.type, held.vars), ctx.span(node))
                 scope.names[name] = made
     return Val(Closure(node, scope, ctx.file))
+
+
+def _is_reference(captured: Node) -> bool:
+    """``&name`` in a capture list: the grammar keeps the ``&`` beside the name."""
+    before = captured.prev_sibling
+    return captured.type == "identifier" and before is not None and before.type == "&"
 
 
 def _identifiers(ctx: Context, node: Node) -> list[str]:
