@@ -62,7 +62,7 @@ def mutate(text: bytes, other: bytes, kind: str, seed: int) -> bytes:
     rng = random.Random(f"{kind}:{seed}")
     data = bytearray(text)
     at = rng.randrange(len(data) + 1)
-    depth = rng.choice((50, 1_000, 20_000, 100_000))
+    (depth,) = rng.choices((50, 1_000, 20_000, 100_000), weights=(10, 6, 3, 1))
     body = _inside_kernel(text, rng)
     match kind:
         case "flip":
