@@ -15,6 +15,7 @@ from prelaunch.analysis.finding import Witness
 from prelaunch.analysis.interpret import prepare, run
 from prelaunch.analysis.interpreter.program import Program
 from prelaunch.analysis.launch import Launch
+from prelaunch.analysis.replay.slice import control_slice
 from prelaunch.analysis.replay.trials import Trial, trials
 from prelaunch.analysis.trace import Dim3, LaunchConfig, Problem
 
@@ -178,7 +179,7 @@ class Replay:
 
     def _run(self, trial: Trial, block: int, steps: int) -> Run:
         if self._program is None:
-            self._program = prepare(self.facts.kernel)
+            self._program = prepare(control_slice(self.facts.kernel))
         trace = run(
             self._program, trial.config, trial.arguments, max_steps=steps, record=False, blocks=(block,), least=LEAST
         )
