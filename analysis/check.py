@@ -53,12 +53,9 @@ from prelaunch.analysis.kernel import (
     Type,
     Unary,
     Var,
-    defined,
-    operands,
-    postorder,
-    walk,
 )
 from prelaunch.analysis.source import Span
+from prelaunch.analysis.walk import defined, operands, postorder, walk
 
 NODE_BUDGET = 20_000
 """Statements a kernel may have; lowering stops inlining (with an Opaque) before it gets there."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from prelaunch.analysis import git
-from prelaunch.analysis.frontends.cuda.includes import Resolver, all_directives, scan_includes
+from prelaunch.analysis.frontends.cuda.text.includes import Resolver, all_directives, scan_includes
 from prelaunch.analysis.source import Source
 
 MAX_BYTES = 4 << 20

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl, Project
 from prelaunch.analysis.host import resolve_kernel
 from prelaunch.analysis.launch import Launch
 

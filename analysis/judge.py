@@ -14,14 +14,15 @@ from prelaunch.analysis import serial
 from prelaunch.analysis.check import check
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Conditional, Finding, Judgement, Refuted, Unknown
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
-from prelaunch.analysis.frontends.cuda.lower import lower_kernel
+from prelaunch.analysis.frontends.cuda import lower_kernel
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl, Project
 from prelaunch.analysis.instances import Group, Instance
 from prelaunch.analysis.jobs import describe
-from prelaunch.analysis.kernel import Block, Kernel, Opaque, walk
+from prelaunch.analysis.kernel import Block, Kernel, Opaque
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.store import Store, facts_digest, key
+from prelaunch.analysis.walk import walk
 
 _REPLAYED = ("confirmed", "confirmed-twice")
 

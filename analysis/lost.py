@@ -9,8 +9,8 @@ import bisect
 import re
 from collections.abc import Callable
 
-from prelaunch.analysis.frontends.cuda.declarations import Project
-from prelaunch.analysis.frontends.cuda.lexing import directives, mask
+from prelaunch.analysis.frontends.cuda.text.declarations import Project
+from prelaunch.analysis.frontends.cuda.text.lexing import directives, mask
 
 _GLOBAL = re.compile(rb"\b__global__\b")
 

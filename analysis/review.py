@@ -17,8 +17,8 @@ from prelaunch.analysis import jobs
 from prelaunch.analysis.discover import Discovery, Skipped, discover
 from prelaunch.analysis.facts import Facts, RepositoryFacts
 from prelaunch.analysis.finding import SEVERITIES, Conditional, Finding, Judgement, Refuted, Unknown
-from prelaunch.analysis.frontends.cuda.declarations import Project
-from prelaunch.analysis.frontends.cuda.project import load_project
+from prelaunch.analysis.frontends.cuda import load_project
+from prelaunch.analysis.frontends.cuda.text.declarations import Project
 from prelaunch.analysis.host import find_launches
 from prelaunch.analysis.instances import Pairing, pair
 from prelaunch.analysis.jobs import Done, Failed

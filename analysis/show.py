@@ -47,9 +47,9 @@ from prelaunch.analysis.kernel import (
     Store,
     Unary,
     Var,
-    postorder,
 )
 from prelaunch.analysis.source import Span
+from prelaunch.analysis.walk import postorder
 
 _SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "and": "&", "or": "|", "xor": "^", "shl": "<<",

@@ -12,11 +12,11 @@ from pathlib import Path
 from prelaunch.analysis.discover import discover
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Conditional, Proved, Refuted, Unknown, verdict_name
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl
 from prelaunch.analysis.host import find_launches
 from prelaunch.analysis.instances import Group, pair
 from prelaunch.analysis.judge import Gap, State, distinct
-from prelaunch.analysis.kernel import Atomic, Barrier, Collective, Expr, Load, Stmt, Store, walk
+from prelaunch.analysis.kernel import Atomic, Barrier, Collective, Expr, Load, Stmt, Store
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.replay import cases
 from prelaunch.analysis.review import Options, Review, prepare, review
@@ -24,6 +24,7 @@ from prelaunch.analysis.rules import select
 from prelaunch.analysis.show import show as show_kernel
 from prelaunch.analysis.show import show_expr
 from prelaunch.analysis.uniformity import Level, Uniformity
+from prelaunch.analysis.walk import walk
 
 STAGES = ("discover", "parse", "kernel", "launches", "facts", "verdicts", "findings")
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from prelaunch.analysis.frontends.cuda.project import FunctionDecl, Project, project_from_text
+from prelaunch.analysis.frontends.cuda import project_from_text
+from prelaunch.analysis.frontends.cuda.text.project import FunctionDecl, Project
 from prelaunch.analysis.kernel import Kernel, Pointer, Scalar
 from prelaunch.analysis.ptx.compile import Compiled, Reader, Unavailable, Unit, choose, compile_units
 from prelaunch.analysis.ptx.execute import DYNAMIC, MAX_EVENTS, MAX_STEPS, Launch, Leaf, execute, plain_name

@@ -25,10 +25,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.unused_loads import unused_loads
 from prelaunch.analysis import interpret, witness_ptx
-from prelaunch.analysis.frontends.cuda.lower import lower_kernel
-from prelaunch.analysis.frontends.cuda.project import FunctionDecl, Project, load_project, project_from_text
-from prelaunch.analysis.kernel import Kernel, Opaque, Pointer, Scalar, Special, operands, walk, walk_expr
+from prelaunch.analysis.frontends.cuda import load_project, lower_kernel, project_from_text
+from prelaunch.analysis.frontends.cuda.text.project import FunctionDecl, Project
+from prelaunch.analysis.kernel import Kernel, Opaque, Pointer, Scalar, Special
 from prelaunch.analysis.trace import Argument, LaunchConfig, Trace
+from prelaunch.analysis.walk import operands, walk, walk_expr
 from tests.generate import generate
 
 TRIES = ((40, 2, 60_000), (9, 1, 200_000))  # integer parameters, blocks, events; the second when the first is too long

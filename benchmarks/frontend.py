@@ -16,7 +16,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from prelaunch.analysis.frontends.cuda.project import Project, load_project
+from prelaunch.analysis.frontends.cuda import load_project
+from prelaunch.analysis.frontends.cuda.text.project import Project
 
 _LITERAL = re.compile(
     r'//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'',

@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from prelaunch.analysis.frontends.cuda.project import Project, load_project
+from prelaunch.analysis.frontends.cuda import load_project
+from prelaunch.analysis.frontends.cuda.text.project import Project
 from prelaunch.analysis.host import find_launches
 from prelaunch.analysis.kernel import Const
 from prelaunch.analysis.launch import Launch

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from prelaunch.analysis.check import check
 from prelaunch.analysis.frontends.cuda import load_project, lower_kernel
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
-from prelaunch.analysis.kernel import Kernel, Opaque, walk
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl, Project
+from prelaunch.analysis.kernel import Kernel, Opaque
+from prelaunch.analysis.walk import walk
 
 
 def instances(project: Project, templates: bool) -> list[tuple[FunctionDecl, tuple[str, ...]]]:

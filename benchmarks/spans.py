@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
-from prelaunch.analysis.frontends.cuda.lower import lower_kernel
-from prelaunch.analysis.frontends.cuda.project import load_project
-from prelaunch.analysis.kernel import Kernel, Var, defined, operands, walk, walk_expr
+from prelaunch.analysis.frontends.cuda import load_project, lower_kernel
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl, Project
+from prelaunch.analysis.kernel import Kernel, Var
 from prelaunch.analysis.source import NOWHERE, Span
+from prelaunch.analysis.walk import defined, operands, walk, walk_expr
 
 
 class Checker:

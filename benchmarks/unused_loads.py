@@ -22,11 +22,8 @@ from prelaunch.analysis.kernel import (
     Return,
     Stmt,
     Var,
-    defined,
-    operands,
-    walk,
-    walk_expr,
 )
+from prelaunch.analysis.walk import defined, operands, walk, walk_expr
 
 Live = frozenset[int]
 NONE: Live = frozenset()

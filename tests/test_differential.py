@@ -9,10 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from prelaunch.analysis.frontends.cuda import lower_kernel
-from prelaunch.analysis.frontends.cuda.project import project_from_text
-from prelaunch.analysis.kernel import Opaque, walk
+from prelaunch.analysis.frontends.cuda import lower_kernel, project_from_text
+from prelaunch.analysis.kernel import Opaque
 from prelaunch.analysis.ptx.libraries import toolchain
+from prelaunch.analysis.walk import walk
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = toolchain()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, ParsedFile, Project
-from prelaunch.analysis.frontends.cuda.project import load_project, project_from_text
+from prelaunch.analysis.frontends.cuda import load_project, project_from_text
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl, ParsedFile, Project
 
 
 def only_kernel(text: str) -> FunctionDecl:

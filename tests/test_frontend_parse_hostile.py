@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from prelaunch.analysis.frontends.cuda.declarations import Project
-from prelaunch.analysis.frontends.cuda.macros import DEPTH_CAP, MacroLimit, expand_call, expand_object, expand_text
-from prelaunch.analysis.frontends.cuda.project import Limits, load_project, project_from_text
+from prelaunch.analysis.frontends.cuda import load_project, project_from_text
+from prelaunch.analysis.frontends.cuda.text.declarations import Project
+from prelaunch.analysis.frontends.cuda.text.macros import DEPTH_CAP, MacroLimit, expand_call, expand_object, expand_text
+from prelaunch.analysis.frontends.cuda.text.project import Limits
 
 SEED = 20_240_611
 DEEP = 100_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from prelaunch.analysis.frontends.cuda.conditions import evaluate, predefined
-from prelaunch.analysis.frontends.cuda.macros import Kind, expand_call, expand_object, expand_text, parse_fragment
-from prelaunch.analysis.frontends.cuda.project import project_from_text
-from prelaunch.analysis.frontends.cuda.tokens import tokenize
+from prelaunch.analysis.frontends.cuda import project_from_text
+from prelaunch.analysis.frontends.cuda.text.conditions import evaluate, predefined
+from prelaunch.analysis.frontends.cuda.text.macros import Kind, expand_call, expand_object, expand_text, parse_fragment
+from prelaunch.analysis.frontends.cuda.text.tokens import tokenize
 
 MACROS = r"""
 #define N 4

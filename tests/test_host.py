@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prelaunch.analysis.frontends.cuda.project import project_from_text
+from prelaunch.analysis.frontends.cuda import project_from_text
 from prelaunch.analysis.host import find_launches, resolve_kernel
 from prelaunch.analysis.kernel import Const, Expr
 from prelaunch.analysis.launch import COMBINED, UNREACHED, Launch

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from prelaunch.analysis.frontends.cuda.project import project_from_text
+from prelaunch.analysis.frontends.cuda import project_from_text
 from prelaunch.analysis.host import find_launches
 from prelaunch.analysis.hostir.launches import MAX_VARIANTS
 from prelaunch.analysis.hostir.machine import MAX_CONTEXTS

@@ -38,8 +38,8 @@ from prelaunch.analysis.kernel import (
     Store,
     Unary,
     Var,
-    walk,
 )  # fmt: skip
+from prelaunch.analysis.walk import walk
 
 Node = TypeVar("Node")
 

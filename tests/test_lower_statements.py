@@ -38,9 +38,8 @@ from prelaunch.analysis.kernel import (
     Store,
     Unary,
     Var,
-    walk,
-    walk_expr,
 )  # fmt: skip
+from prelaunch.analysis.walk import walk, walk_expr
 
 Node = TypeVar("Node")
 

@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from prelaunch.analysis.frontends.cuda import lower_kernel, project_from_text
-from prelaunch.analysis.frontends.cuda.builtin_types import builtin_type, words_type
-from prelaunch.analysis.frontends.cuda.types import (
-    common,
-    promote,
-)
-from prelaunch.analysis.kernel import Assign, Const, Kernel, Scalar, Store, walk
+from prelaunch.analysis.frontends.cuda.semantics.builtin_types import builtin_type, words_type
+from prelaunch.analysis.frontends.cuda.semantics.types import common, promote
+from prelaunch.analysis.kernel import Assign, Const, Kernel, Scalar, Store
+from prelaunch.analysis.walk import walk
 
 needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ to compare with")
 

@@ -11,10 +11,11 @@ from prelaunch.analysis.frontends.cuda import lower_kernel, project_from_text
 from prelaunch.analysis.host import find_launches
 from prelaunch.analysis.instances import pair
 from prelaunch.analysis.interpret import prepare, run
-from prelaunch.analysis.kernel import Assign, Kernel, Load, Loop, Store, defined, walk
+from prelaunch.analysis.kernel import Assign, Kernel, Load, Loop, Store
 from prelaunch.analysis.replay.slice import control_slice
 from prelaunch.analysis.replay.trials import trials
 from prelaunch.analysis.trace import Argument, LaunchConfig
+from prelaunch.analysis.walk import defined, walk
 
 KERNELS = Path(__file__).parent / "kernels"
 KINDS = ("divergent-barrier", "exited-barrier", "bad-mask", "named-barrier-id")

@@ -16,12 +16,13 @@ from prelaunch.analysis import judge as judge_module
 from prelaunch.analysis import review as pipe
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Conditional, Finding, Judgement, Proved, Refuted, Unknown, Witness
-from prelaunch.analysis.kernel import Barrier, walk
+from prelaunch.analysis.kernel import Barrier
 from prelaunch.analysis.reports.json import render
 from prelaunch.analysis.review import Options, Review, merge, review
 from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.source import Source
 from prelaunch.analysis.trace import LaunchConfig
+from prelaunch.analysis.walk import walk
 
 TWO_KERNELS = """\
 template <int N> __global__ void first(float *x) {

@@ -7,8 +7,7 @@ import pytest
 from prelaunch.analysis import hardware
 from prelaunch.analysis.facts import Facts, RepositoryFacts
 from prelaunch.analysis.finding import Conditional, Finding, Judgement, Proved, Refuted, Unknown
-from prelaunch.analysis.frontends.cuda.lower import lower_kernel
-from prelaunch.analysis.frontends.cuda.project import project_from_text
+from prelaunch.analysis.frontends.cuda import lower_kernel, project_from_text
 from prelaunch.analysis.host import find_launches
 from prelaunch.analysis.rules import find
 

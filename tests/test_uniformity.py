@@ -8,9 +8,10 @@ import pytest
 
 from prelaunch.analysis.frontends.cuda import lower_kernel, project_from_text
 from prelaunch.analysis.host import find_launches
-from prelaunch.analysis.kernel import Barrier, Kernel, Var, defined, walk
+from prelaunch.analysis.kernel import Barrier, Kernel, Var
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.uniformity import Level, Uniformity, uniformity
+from prelaunch.analysis.walk import defined, walk
 
 GRID, BLOCK, WARP, THREAD = Level.GRID, Level.BLOCK, Level.WARP, Level.THREAD
 

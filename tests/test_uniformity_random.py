@@ -12,12 +12,13 @@ import pytest
 
 from prelaunch.analysis.frontends.cuda import lower_kernel, project_from_text
 from prelaunch.analysis.interpret import SCHEDULES, prepare, run
-from prelaunch.analysis.kernel import U32, Const, Opaque, walk
+from prelaunch.analysis.kernel import U32, Const, Opaque
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.replay.trials import trials
 from prelaunch.analysis.source import NOWHERE
 from prelaunch.analysis.sync.barriers import Barriers
 from prelaunch.analysis.uniformity import uniformity
+from prelaunch.analysis.walk import walk
 
 SEEDS = range(60)
 CONDITIONS = (

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prelaunch.analysis.frontends.cuda.lower import lower_kernel
-from prelaunch.analysis.frontends.cuda.project import load_project, project_from_text
+from prelaunch.analysis.frontends.cuda import load_project, lower_kernel, project_from_text
 from prelaunch.analysis.ptx import child
 from prelaunch.analysis.ptx import compile as ptx_compile
 from prelaunch.analysis.ptx.compile import Unavailable, Unit, compile_units, diagnostics, sanitised

@@ -6,7 +6,7 @@ that is not run could write (variables whose address it gets, globals it names) 
 
 from __future__ import annotations
 
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl
 from prelaunch.analysis.hostir import (
     api,
     bindings,

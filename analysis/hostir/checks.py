@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from prelaunch.analysis.frontends.cuda.declarations import Project
+from prelaunch.analysis.frontends.cuda.text.declarations import Project
 from prelaunch.analysis.hostir import api, ir
 from prelaunch.analysis.hostir.machine import CallSite, Seen
 from prelaunch.analysis.source import Span

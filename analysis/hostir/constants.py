@@ -10,7 +10,7 @@ import re
 
 from tree_sitter import Node
 
-from prelaunch.analysis.frontends.cuda.declarations import RecordDecl, VariableDecl
+from prelaunch.analysis.frontends.cuda.text.declarations import RecordDecl, VariableDecl
 from prelaunch.analysis.hostir import evaluate, ir, linkage, lookup, objects
 from prelaunch.analysis.hostir.declarators import read_declarator, type_words
 from prelaunch.analysis.hostir.lower_expr import expr

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from prelaunch.analysis.frontends.cuda.macros import parse_fragment
+from prelaunch.analysis.frontends.cuda.text.macros import parse_fragment
 from prelaunch.analysis.hostir.text import Text
 
 _NAMES = ("identifier", "field_identifier", "type_identifier", "qualified_identifier", "template_function")

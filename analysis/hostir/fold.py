@@ -31,8 +31,8 @@ from prelaunch.analysis.kernel import (
     Type,
     Unary,
     UnaryOp,
-    walk_expr,
 )
+from prelaunch.analysis.walk import walk_expr
 
 MAX_NODES = 64
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl, Project
 from prelaunch.analysis.hostir import api, bindings, calls, evaluate, execute, fold, ir, linkage, reach
 from prelaunch.analysis.hostir.checks import Checks
 from prelaunch.analysis.hostir.machine import MAX_CONTEXTS, Exhausted, Frame, Machine, Seen
 from prelaunch.analysis.hostir.values import NUMBERS, Memory, Place, Record, State, Value, conditions, identity, number
-from prelaunch.analysis.kernel import BOOL, I64, U64, Const, Expr, Pointer, PtrAdd, Select, Var, walk_expr
+from prelaunch.analysis.kernel import BOOL, I64, U64, Const, Expr, Pointer, PtrAdd, Select, Var
 from prelaunch.analysis.launch import COMBINED, Launch, Relation
+from prelaunch.analysis.walk import walk_expr
 
 MAX_VARIANTS = 4
 

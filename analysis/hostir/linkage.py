@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl, Project
 
 
 def visible(project: Project, file: str, other: str) -> bool:

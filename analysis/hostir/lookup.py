@@ -6,7 +6,7 @@ import re
 
 from tree_sitter import Node
 
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, RecordDecl, VariableDecl
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl, RecordDecl, VariableDecl
 from prelaunch.analysis.hostir import ctypes, ir
 from prelaunch.analysis.hostir.declarators import read_declarator, type_words
 from prelaunch.analysis.hostir.linkage import visible

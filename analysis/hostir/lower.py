@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl, Project
 from prelaunch.analysis.hostir import ir
 from prelaunch.analysis.hostir.declarators import Declarator, arguments_of, read_declarator, type_words
 from prelaunch.analysis.hostir.lower_expr import expr, number, unknown

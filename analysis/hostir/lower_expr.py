@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from prelaunch.analysis.frontends.cuda.macros import MacroLimit, expand_call, expand_object, parse_fragment
+from prelaunch.analysis.frontends.cuda.text.macros import MacroLimit, expand_call, expand_object, parse_fragment
 from prelaunch.analysis.hostir import ctypes, ir
 from prelaunch.analysis.hostir.scopes import MAX_DEPTH, Host
 from prelaunch.analysis.hostir.text import MAX_EXPANSION, MAX_NESTED, Text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project, RecordDecl
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl, Project, RecordDecl
 from prelaunch.analysis.hostir import api, ctypes, ir
 from prelaunch.analysis.hostir.linkage import callees
 from prelaunch.analysis.hostir.lower import lower_function

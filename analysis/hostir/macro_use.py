@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from prelaunch.analysis.frontends.cuda.declarations import Project
-from prelaunch.analysis.frontends.cuda.macros import MacroLimit, expand_call, expand_object, parse_fragment
+from prelaunch.analysis.frontends.cuda.text.declarations import Project
+from prelaunch.analysis.frontends.cuda.text.macros import MacroLimit, expand_call, expand_object, parse_fragment
 from prelaunch.analysis.hostir.scopes import Host
 from prelaunch.analysis.hostir.text import MAX_EXPANSION, MAX_NESTED, Text
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from prelaunch.analysis.kernel import Binary, Cast, Const, Expr, Pointer, Pure, Scalar, Select, Special, postorder
+from prelaunch.analysis.kernel import Binary, Cast, Const, Expr, Pointer, Pure, Scalar, Select, Special
+from prelaunch.analysis.walk import postorder
 
 Number = int | Fraction
 Interval = tuple[Number, Number]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from prelaunch.analysis.frontends.cuda.declarations import FunctionDecl, Project
+from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl, Project
 from prelaunch.analysis.hostir import api, linkage
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from prelaunch.analysis.frontends.cuda.declarations import Project
+from prelaunch.analysis.frontends.cuda.text.declarations import Project
 from prelaunch.analysis.hostir import ctypes, ir
 from prelaunch.analysis.hostir.text import Text
 

@@ -33,9 +33,9 @@ from prelaunch.analysis.kernel import (
     Type,
     Unary,
     Var,
-    walk_expr,
 )
 from prelaunch.analysis.source import Span
+from prelaunch.analysis.walk import walk_expr
 
 ZERO = Const(0, I64)
 Key = tuple[str, str]

@@ -32,11 +32,9 @@ from prelaunch.analysis.kernel import (
     Type,
     Unary,
     Var,
-    postorder,
-    subexpressions,
-    walk_expr,
 )
 from prelaunch.analysis.source import Span
+from prelaunch.analysis.walk import postorder, subexpressions, walk_expr
 
 if TYPE_CHECKING:
     from prelaunch.analysis.interpreter.machine import Machine

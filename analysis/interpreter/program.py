@@ -39,9 +39,8 @@ from prelaunch.analysis.kernel import (
     Stmt,
     Store,
     Var,
-    children,
-    walk,
 )
+from prelaunch.analysis.walk import children, walk
 
 if TYPE_CHECKING:
     from prelaunch.analysis.interpreter.machine import Machine

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from prelaunch.analysis.frontends.cuda.lexing import Directive, blank
+from prelaunch.analysis.frontends.cuda.text.lexing import Directive, blank
 
 Range = tuple[int, int]
 

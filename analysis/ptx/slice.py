@@ -16,14 +16,8 @@ from typing import Literal
 
 from tree_sitter import Node
 
-from prelaunch.analysis.frontends.cuda.project import (
-    FunctionDecl,
-    ParsedFile,
-    Project,
-    RecordDecl,
-    VariableDecl,
-)
-from prelaunch.analysis.frontends.cuda.scan import Scan, scan
+from prelaunch.analysis.frontends.cuda.text.project import FunctionDecl, ParsedFile, Project, RecordDecl, VariableDecl
+from prelaunch.analysis.frontends.cuda.text.scan import Scan, scan
 from prelaunch.analysis.ptx.blanking import kept_text
 from prelaunch.analysis.ptx.groups import HEADERS as GROUP_HEADERS
 from prelaunch.analysis.ptx.groups import TEXT as GROUPS

@@ -35,13 +35,9 @@ from prelaunch.analysis.kernel import (
     Stmt,
     Store,
     Var,
-    children,
-    defined,
-    operands,
-    postorder,
-    walk,
 )
 from prelaunch.analysis.uniformity.points_to import PointsTo
+from prelaunch.analysis.walk import children, defined, operands, postorder, walk
 
 _WRITERS = (Store, Atomic, Async, Mma, Opaque)
 

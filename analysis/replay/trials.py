@@ -15,9 +15,10 @@ from typing import Literal
 import numpy as np
 
 from prelaunch.analysis.hostir import fold
-from prelaunch.analysis.kernel import Const, Expr, Kernel, Param, Pointer, Scalar, Type, Var, walk_expr
+from prelaunch.analysis.kernel import Const, Expr, Kernel, Param, Pointer, Scalar, Type, Var
 from prelaunch.analysis.launch import Launch, Relation
 from prelaunch.analysis.trace import Argument, Dim3, LaunchConfig
+from prelaunch.analysis.walk import walk_expr
 
 MAX_TRIALS = 24
 MAX_BYTES = 1 << 22

@@ -11,8 +11,9 @@ import math
 from collections.abc import Sequence
 
 from prelaunch.analysis.hostir.ranges import bounds
-from prelaunch.analysis.kernel import Binary, Cast, Const, Expr, Pure, Scalar, Select, Unary, Var, walk_expr
+from prelaunch.analysis.kernel import Binary, Cast, Const, Expr, Pure, Scalar, Select, Unary, Var
 from prelaunch.analysis.show import show_expr
+from prelaunch.analysis.walk import walk_expr
 
 MAX_TEXT = 120
 """A longer expression is named by what it sets (``gridDim.y``) instead."""

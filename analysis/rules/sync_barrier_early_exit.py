@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Conditional, Finding, Judgement, Refuted, Unknown, Verdict
-from prelaunch.analysis.kernel import Barrier, Exit, walk
+from prelaunch.analysis.kernel import Barrier, Exit
 from prelaunch.analysis.replay import Case, Observation, cases, key_text
 from prelaunch.analysis.rules._barriers import aligned
 from prelaunch.analysis.rules._sites import related
@@ -21,6 +21,7 @@ from prelaunch.analysis.rules._words import (
 from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.sync.barriers import Barriers
 from prelaunch.analysis.uniformity import Cause
+from prelaunch.analysis.walk import walk
 
 MAX_EXITS = 16
 """Returns whose barriers are looked for in runs; the first in the text have the most behind them."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Assumption, Finding, Judgement, Proved, Refuted, Unknown, Verdict
-from prelaunch.analysis.kernel import Barrier, Const, Expr, walk
+from prelaunch.analysis.kernel import Barrier, Const, Expr
 from prelaunch.analysis.replay import Case, Observation, cases, key_text, readable
 from prelaunch.analysis.rules._sites import related
 from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.sync.barriers import whole_block
 from prelaunch.analysis.uniformity.levels import Value
+from prelaunch.analysis.walk import walk
 
 NUMBERS = range(16)
 WARP = 32

@@ -17,7 +17,7 @@ from prelaunch.analysis.finding import (
     Unknown,
     Verdict,
 )
-from prelaunch.analysis.kernel import Collective, Expr, walk
+from prelaunch.analysis.kernel import Collective, Expr
 from prelaunch.analysis.replay import Case, Observation, cases, key_text
 from prelaunch.analysis.rules._sites import related
 from prelaunch.analysis.rules._words import assumptions, decision, rests_on_made_up, unevidenced
@@ -25,6 +25,7 @@ from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.sync.participants import Participants
 from prelaunch.analysis.trace import Problem
+from prelaunch.analysis.walk import walk
 
 MAX_DOUBTS = 64
 """Doubtful exchanges of a kernel and launch that are looked for in runs."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from prelaunch.analysis.kernel import Barrier, Const, Exit, Kernel, Loop, Opaque, walk
+from prelaunch.analysis.kernel import Barrier, Const, Exit, Kernel, Loop, Opaque
 from prelaunch.analysis.sync.places import Group, Places
 from prelaunch.analysis.uniformity import Cause, Level, Uniformity
+from prelaunch.analysis.walk import walk
 
 
 @dataclass(frozen=True, slots=True, eq=False)

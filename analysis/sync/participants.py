@@ -7,25 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from prelaunch.analysis.kernel import (
-    BOOL,
-    Assign,
-    Cast,
-    Collective,
-    Exit,
-    Expr,
-    If,
-    Kernel,
-    Stmt,
-    Var,
-    defined,
-    walk,
-    walk_expr,
-)
+from prelaunch.analysis.kernel import BOOL, Assign, Cast, Collective, Exit, Expr, If, Kernel, Stmt, Var
 from prelaunch.analysis.sync.places import Group, Places
 from prelaunch.analysis.uniformity import Cause, Level, Uniformity
 from prelaunch.analysis.uniformity.lanes import Lanes
 from prelaunch.analysis.uniformity.levels import WARP_SIZE
+from prelaunch.analysis.walk import defined, walk, walk_expr
 
 FULL = 0xFFFFFFFF
 MAX_CHAIN = 8

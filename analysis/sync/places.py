@@ -6,7 +6,8 @@ import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from prelaunch.analysis.kernel import Block, Kernel, Loop, Stmt, children
+from prelaunch.analysis.kernel import Block, Kernel, Loop, Stmt
+from prelaunch.analysis.walk import children
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from prelaunch.analysis.kernel import (
-    Block,
-    Expr,
-    Kernel,
-    Loop,
-    Stmt,
-    children,
-)
+from prelaunch.analysis.kernel import Block, Expr, Kernel, Loop, Stmt
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.uniformity.env import Cause, Control
 from prelaunch.analysis.uniformity.levels import (
@@ -33,6 +26,7 @@ from prelaunch.analysis.uniformity.levels import (
     Why,
 )
 from prelaunch.analysis.uniformity.walk import UniformityWalk
+from prelaunch.analysis.walk import children
 
 __all__ = ["Cause", "Control", "Level", "Uniformity", "Value", "Why", "uniformity"]
 

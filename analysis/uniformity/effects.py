@@ -19,13 +19,12 @@ from prelaunch.analysis.kernel import (
     Space,
     Stmt,
     Store,
-    operands,
-    walk,
 )
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.uniformity.lanes import spread
 from prelaunch.analysis.uniformity.levels import WARP_SIZE, Dims, Key, Level, Value, Why, evaluate
 from prelaunch.analysis.uniformity.points_to import PointsTo
+from prelaunch.analysis.walk import operands, walk
 
 
 class Written:

@@ -28,12 +28,11 @@ from prelaunch.analysis.kernel import (
     Type,
     Unary,
     Var,
-    postorder,
-    subexpressions,
 )
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.source import NOWHERE, Span
 from prelaunch.analysis.uniformity.lanes import Lanes, lanes_of, spread
+from prelaunch.analysis.walk import postorder, subexpressions
 
 WARP_SIZE = 32
 LAST_THREAD = (1 << 31) - 1 - 1024

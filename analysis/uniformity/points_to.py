@@ -9,21 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from prelaunch.analysis.check import cases_of
-from prelaunch.analysis.kernel import (
-    Address,
-    Assign,
-    Async,
-    Cast,
-    Expr,
-    Kernel,
-    Pointer,
-    PtrAdd,
-    Select,
-    Stmt,
-    Var,
-    defined,
-    walk,
-)
+from prelaunch.analysis.kernel import Address, Assign, Async, Cast, Expr, Kernel, Pointer, PtrAdd, Select, Stmt, Var
+from prelaunch.analysis.walk import defined, walk
 
 Objects = frozenset[str] | None
 """Object ids; None means any object."""

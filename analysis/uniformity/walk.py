@@ -27,9 +27,6 @@ from prelaunch.analysis.kernel import (
     Scalar,
     Stmt,
     Store,
-    defined,
-    operands,
-    walk,
 )
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.uniformity.effects import Written, exchanged, rounds
@@ -59,6 +56,7 @@ from prelaunch.analysis.uniformity.levels import (
     join,
     steps,
 )
+from prelaunch.analysis.walk import defined, operands, walk
 
 
 class UniformityWalk:
