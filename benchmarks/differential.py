@@ -141,17 +141,32 @@ def statement_lines(project: Project) -> witness_ptx.Anchor:
 
 def differ(first: Trace, second: Trace, kernel: Kernel, anchor: witness_ptx.Anchor) -> list[str]:
     """Why two complete traces are not the same; empty when they are. Loads of unused values may be missing in the
-    second."""
+    second; wide accesses that reach out of bounds may be there in part."""
     found = witness_ptx.compare(first, second, anchor, limit=3)
     if found:
         unused = {(load.span.file, anchor(load.span.file, load.span.line)) for load in unused_loads(kernel)}
-        found = [d for d in witness_ptx.compare(first, second, anchor, limit=1 << 30) if not _only_unused(d, unused)]
+        straddling = {
+            (span.file, anchor(span.file, span.line))
+            for problem in first.problems
+            if problem.kind == "out-of-bounds"
+            for span in problem.spans
+        }
+        found = [
+            d
+            for d in witness_ptx.compare(first, second, anchor, limit=1 << 30)
+            if not _only_unused(d, unused) and not _only_straddling(d, straddling)
+        ]
     reasons = [str(d) for d in found[:3]]
     return reasons or _memory(first, second, kernel)
 
 
 def _only_unused(found: witness_ptx.Disagreement, unused: set[tuple[str, int]]) -> bool:
     return found.mode == "read" and not found.extra and all((file, line) in unused for _, file, line in found.missing)
+
+
+def _only_straddling(found: witness_ptx.Disagreement, places: set[tuple[str, int]]) -> bool:
+    """A wide access across the end of an object: the compiler may have split it, and its first words are in bounds."""
+    return not found.missing and all((file, line) in places for _, file, line in found.extra)
 
 
 def _memory(first: Trace, second: Trace, kernel: Kernel) -> list[str]:
