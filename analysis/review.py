@@ -37,7 +37,7 @@ Progress = Callable[[str, int, int], None]
 """Called with a stage's name, how many of its units are done, and how many there are."""
 
 _EVIDENCE = ("confirmed-twice", "confirmed", "proved", "compiled", "measured", "modelled", "possible")
-_SECONDS_BASE, _SECONDS_INSTANCE = 60.0, 15.0
+_SECONDS_BASE, _SECONDS_INSTANCE, _SECONDS_FILE = 60.0, 15.0, 1.0
 LOST = "the text says __global__, but no kernel could be read here"
 
 
@@ -165,7 +165,7 @@ def _launches(
         state,
         partial(_rebuild, discovery, options.rules, options.cache),
         workers=min(workers, 1),
-        seconds=lambda _: 2 * _SECONDS_BASE,
+        seconds=lambda _: 2 * _SECONDS_BASE + _SECONDS_FILE * len(state.project.files),
     )
     if isinstance(outcome, Failed):
         first = discovery.files[0]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from prelaunch.analysis.finding import SEVERITIES, Finding, Severity, Witness
+from prelaunch.analysis.finding import SEVERITIES, Conditional, Finding, Severity, Witness
 from prelaunch.analysis.reports.frames import Site, frame, wrap
 from prelaunch.analysis.reports.untrusted import render_untrusted
 from prelaunch.analysis.review import Review
@@ -163,6 +163,9 @@ def _remarks(review: Review, width: int) -> Iterator[Text]:
     texts += notes[:MAX_LISTED] + ([f"{len(notes) - MAX_LISTED} more notes"] if len(notes) > MAX_LISTED else [])
     if review.suppressed:
         texts.append(f"{_number(len(review.suppressed), 'finding')} suppressed by comments")
+    bound = sum(isinstance(item.verdict, Conditional) for item in review.all_judgements())
+    if bound:
+        texts.append(f"{_number(bound, 'verdict')} under a launch contract; --show verdicts KERNEL prints it")
     texts += review.remarks
     for text in texts:
         for number, part in enumerate(wrap(render_untrusted(text), width - 2)):
