@@ -16,7 +16,6 @@ from prelaunch.analysis.hostir import (
     fold,
     ir,
     launching,
-    linkage,
     lookup,
     objects,
     places,
@@ -54,7 +53,7 @@ def call(machine: Machine, frame: Frame, state: State, expr: ir.Call, used: bool
     """Executes a call; ``used`` tells whether its value is asked for."""
     name = api.plain(expr.name)
     args = arguments(machine, frame, state, expr.args)
-    if name in api.LAUNCHES and not linkage.callees(machine.project, name, frame.function.file):
+    if name in api.LAUNCHES and not machine.callees(name, frame.function.file):
         return launching.launch_call(machine, frame, state, expr, api.LAUNCHES[name], args)
     known = _api_call(machine, frame, state, expr, name, args)
     if known is not None:
@@ -106,7 +105,7 @@ def _api_call(
         if isinstance(args[0], Ref):
             places.store(state, args[0].place, Function(args[2].value, (), frame.function.file))
         return result(machine, frame, expr)
-    own = bool(linkage.callees(machine.project, name, frame.function.file))
+    own = bool(machine.callees(name, frame.function.file))
     if name in ("min", "max", "fmin", "fmax", "fminf", "fmaxf", "umin", "umax") and len(args) == 2 and not own:
         return fold.pick(name.strip("fu")[:3], number(args[0]), number(args[1]))
     bare = name[:-1] if name.endswith("f") and name[:-1] in fold.MATH_FUNCTIONS else name
@@ -191,7 +190,7 @@ def _call_pointer(machine: Machine, frame: Frame, state: State, expr: ir.Call, h
 def choose_function(
     machine: Machine, frame: Frame, name: str, args: list[Value], record: str = ""
 ) -> FunctionDecl | None:
-    found = linkage.callees(machine.project, name, frame.function.file)
+    found = machine.callees(name, frame.function.file)
     return lookup.choose(machine, [f for f in found if not f.is_kernel], args, record)
 
 
@@ -263,7 +262,7 @@ def _worth_running(machine: Machine, frame: Frame, decl: FunctionDecl, args: lis
         return True
     if decl.body is None or decl.body.end_byte - decl.body.start_byte > MAX_HELPER or len(frame.stack) > 5:
         return False
-    writes = any(isinstance(a, Ref) for a in args) or any(p.reference for p in machine.host_function(decl).parameters)
+    writes = any(isinstance(a, Ref) for a in args) or any(p.reference for p in machine.signature(decl).parameters)
     return used or writes or decl.record is not None
 
 
@@ -330,7 +329,7 @@ def skip(
         mentioned = machine.mentions(decl.name)
         for key in [k for k in state.vars if k[0] == "" and k[1] in mentioned]:
             places.forget(machine, frame, state, Place(key), f"written by {decl.name}()", expr.span.start)
-        function = machine.host_function(decl)
+        function = machine.signature(decl)
         for parameter, given in zip(function.parameters, expr.args, strict=False):
             if parameter.reference and "const" not in parameter.type.split():
                 where = places.place(machine, frame, state, given)

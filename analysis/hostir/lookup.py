@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tree_sitter import Node
 
@@ -20,14 +21,14 @@ MAX_ALIASES = 16
 
 
 def choose(
-    machine: Machine, candidates: list[FunctionDecl], args: list[Value], record: str = ""
+    machine: Machine, candidates: Iterable[FunctionDecl], args: list[Value], record: str = ""
 ) -> FunctionDecl | None:
     """The overload that takes ``args``: by number, then by which of them are pointers; primary templates first."""
     best: tuple[int, FunctionDecl] | None = None
     for decl in candidates:
         if record and decl.record is not None and decl.record.rpartition("::")[2] != record.rpartition("::")[2]:
             continue
-        parameters = machine.host_function(decl).parameters
+        parameters = machine.signature(decl).parameters
         least = sum(1 for p in parameters if p.default is None and not p.pack)
         packed = any(p.pack for p in parameters)
         if not least <= len(args) or (len(args) > len(parameters) and not packed):

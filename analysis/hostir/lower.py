@@ -20,9 +20,9 @@ from prelaunch.analysis.hostir.text import Text
 from prelaunch.analysis.source import Span
 
 
-def lower_function(project: Project, function: FunctionDecl) -> ir.HostFunction:
-    """The host IR of a function definition (of a kernel too: kernels can launch)."""
-    return _Lowering(project, function).run()
+def lower_function(project: Project, function: FunctionDecl, body: bool = True) -> ir.HostFunction:
+    """The host IR of a function definition (of a kernel too: kernels can launch); an empty body unless ``body``."""
+    return _Lowering(project, function).run(body)
 
 
 class _Lowering:
@@ -32,11 +32,11 @@ class _Lowering:
         self.text = Text(function.file.source, function.file.code)
         self.host = Host(project, function.file.source.path, function.qualified, self.lambda_function)
 
-    def run(self) -> ir.HostFunction:
+    def run(self, body: bool) -> ir.HostFunction:
         decl = self.function
         template = self._template(decl.template)
         parameters = self.parameters(decl.parameters, self.text)
-        stmts = self._body(decl.body) if decl.body is not None else ir.Block()
+        stmts = self._body(decl.body) if body and decl.body is not None else ir.Block()
         record = decl.record or ""
         returns = self._returns()
         return ir.HostFunction(

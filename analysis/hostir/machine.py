@@ -112,6 +112,9 @@ class Machine:
     unrollable: dict[Span, bool] = field(default_factory=dict)
     enumerators: dict[str, list[RecordDecl]] | None = None
     written: dict[str, bool] = field(default_factory=dict)
+    signatures: dict[tuple[str, int], ir.HostFunction] = field(default_factory=dict)
+    called: dict[tuple[str, str], tuple[FunctionDecl, ...]] = field(default_factory=dict)
+    mentioned: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def step(self) -> None:
         self.steps += 1
@@ -124,6 +127,20 @@ class Machine:
         if key not in self.lowered:
             self.lowered[key] = lower_function(self.project, decl)
         return self.lowered[key]
+
+    def signature(self, decl: FunctionDecl) -> ir.HostFunction:
+        """``decl`` without its body, which costs little where only parameters matter."""
+        key = (decl.file.source.path, decl.node.start_byte)
+        if key not in self.signatures:
+            self.signatures[key] = self.lowered.get(key) or lower_function(self.project, decl, body=False)
+        return self.signatures[key]
+
+    def callees(self, name: str, file: str) -> tuple[FunctionDecl, ...]:
+        """``linkage.callees`` of the project, asked once."""
+        key = (name, file)
+        if key not in self.called:
+            self.called[key] = tuple(callees(self.project, name, file))
+        return self.called[key]
 
     def reaches(self, decl: FunctionDecl) -> bool:
         """Whether ``decl`` can lead to a launch."""
@@ -144,7 +161,7 @@ class Machine:
     def named_launching(self, name: str, file: str) -> bool:
         """Whether a function that ``name`` can mean in ``file`` leads to a launch."""
         if (name, file) not in self.launching:
-            found = callees(self.project, name, file) if name in self.project.functions else []
+            found = self.callees(name, file) if name in self.project.functions else ()
             self.launching[name, file] = any(self.reaches(f) for f in found)
         return self.launching[name, file]
 
@@ -161,13 +178,16 @@ class Machine:
 
     def mentions(self, name: str) -> frozenset[str]:
         """Identifiers in the bodies of functions called ``name`` and of what those call."""
+        if name in self.mentioned:
+            return self.mentioned[name]
         found: set[str] = set()
         pending = [name]
         while pending:
             new = self.words.get(pending.pop(), frozenset()) - found
             found |= new
             pending += [w for w in new if w in self.words]
-        return frozenset(found)
+        self.mentioned[name] = frozenset(found)
+        return self.mentioned[name]
 
     def reference_positions(self, name: str, count: int) -> tuple[int, ...]:
         """Which of ``count`` arguments a project function ``name`` may take by non-const reference."""
