@@ -548,3 +548,20 @@ def test_an_alias_of_an_unnamed_class_is_one_type() -> None:
     """
     kernel = clean(text)
     assert targets(kernel, Load) == [("rows", "0"), ("rows", "20")]
+
+
+def test_deeply_nested_template_arguments_of_unknown_types_take_linear_time() -> None:
+    nested = "A<" * 50 + "int" + ">" * 50
+    kernel = lower(f"__global__ void k(int* o) {{ {nested} q; o[0] = 1; }}")
+    assert targets(kernel) == [("o", "0")]
+
+
+def test_typedefs_of_library_headers_are_their_vectors() -> None:
+    kernel = clean("__global__ void k(cufftComplex* o, cufftReal r) { o[1].y = r; }")
+    assert targets(kernel) == [("o", "12")]
+
+
+def test_a_macro_that_ends_in_a_semicolon_ends_its_statement() -> None:
+    clean("#define HALF 0.5f;\n__global__ void k(float* o, float x) { o[0] = x * HALF; }")
+    kernel = lower("#define HALF 0.5f;\n__global__ void k(float* o, float x) { o[0] = HALF * x; }")
+    assert [o.touches for o in every(kernel, Opaque)]

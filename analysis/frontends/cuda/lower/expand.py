@@ -49,10 +49,20 @@ def fragment(ctx: Context, node: Node, macro: Macro, kind: Kind) -> Node | str:
         return f"macro {macro.name}: {limit}"
     if text is None:
         return f"macro {macro.name} does not take these arguments"
+    if kind == "expression" and text.rstrip().endswith(";") and _ends_statement(node):
+        text = text.rstrip().rstrip("; ")  # ``#define HALF 0.5f;``: what follows is an empty statement
     _, made = parse_fragment(bare(ctx, text), kind)
     if made.type in ("translation_unit", "ERROR"):
         return f"macro {macro.name}: expansion not understood"
     return made
+
+
+def _ends_statement(node: Node) -> bool:
+    """Whether nothing but ``;`` follows ``node`` in its statement."""
+    above: Node | None = node
+    while above is not None and above.type not in ("expression_statement", "declaration", "return_statement"):
+        above = above.parent
+    return above is not None and above.children[-1].type == ";" and above.children[-1].start_byte == node.end_byte
 
 
 _PARENTHESISED = re.compile(r"([-+*/%&|^=<>!?:,({;]\s*|^\s*)\(\s*([A-Za-z_]\w*)\s*\)(?=\s*[-+*&])")

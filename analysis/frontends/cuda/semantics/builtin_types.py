@@ -14,7 +14,7 @@ _WORDS: dict[str, CType] = {
     "uchar": U8, "ushort": U16, "uint": U32, "ulong": U64, "byte": U8,
     "half": F16, "__half": F16, "_Float16": F16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16, "__bf16": BF16,
     "__int8": I8, "__int16": I16, "__int32": I32, "__int64": I64, "clock_t": I64, "cudaTextureObject_t": U64,
-    "cudaSurfaceObject_t": U64, "nullptr_t": Ptr(VOID), "CUdeviceptr": U64,
+    "cudaSurfaceObject_t": U64, "nullptr_t": Ptr(VOID), "CUdeviceptr": U64, "cufftReal": F32, "cufftDoubleReal": F64,
     "__nv_fp8_e4m3": U8, "__nv_fp8_e5m2": U8,
 }  # fmt: skip
 
@@ -26,6 +26,13 @@ _HANDLES = {
     "curandStateMtgp32": (4120, 8), "curandDiscreteDistribution_t": (8, 8), "CUtensorMap": (128, 64),
     "cudaError_t": (4, 4), "FILE": (216, 8),
 }  # fmt: skip
+
+
+_COMPLEX = {
+    "cuComplex": "float2", "cuFloatComplex": "float2", "cufftComplex": "float2",
+    "cuDoubleComplex": "double2", "cufftDoubleComplex": "double2",
+}  # fmt: skip
+"""Typedefs of cuComplex.h and cufft.h."""
 
 
 def _vector(name: str, of: Scalar, count: int, align: int) -> Record:
@@ -53,6 +60,8 @@ def _vectors() -> dict[str, Record]:
     for name, labels in (("cudaExtent", ("width", "height", "depth")), ("cudaPos", ("x", "y", "z"))):
         fields = tuple(Field(label, U64, i * 8) for i, label in enumerate(labels))
         table[name] = Record(name, "struct", fields, 24, 8, vector=True, qualified=name)
+    for header, plain in _COMPLEX.items():
+        table[header] = table[plain]
     for names, of in ((("half2", "__half2"), F16), (("__nv_bfloat162", "nv_bfloat162"), BF16)):
         table[names[0]] = table[names[1]] = _vector(names[0], of, 2, 4)
     return table

@@ -94,7 +94,7 @@ def argument(ctx: Context, node: Node) -> TemplateArgument:
     if inner.type in _NAMES or inner.type in ("primitive_type", "sized_type_specifier"):
         found = typenames.lookup_type(ctx, inner)
         if found is not None:
-            return typenames.descriptor(ctx, node) if node is not inner else found
+            return found
         bound = ctx.scope.find(ctx.text(inner))
         if isinstance(bound, Template):
             return bound.value
@@ -108,7 +108,7 @@ def argument(ctx: Context, node: Node) -> TemplateArgument:
         if overloads:
             return Function(simple, tuple(overloads))
         if node.type == "type_descriptor":
-            return typenames.descriptor(ctx, node)
+            return typenames.unknown_type(ctx, inner)
     return ctx.text(node)
 
 

@@ -138,8 +138,11 @@ def descriptor(ctx: Context, node: Node) -> CType:
 def type_of(ctx: Context, node: Node) -> CType:
     """The type a specifier names; a ``Handle`` of its spelling when nothing is known of it."""
     found = lookup_type(ctx, node)
-    if found is not None:
-        return found
+    return found if found is not None else unknown_type(ctx, node)
+
+
+def unknown_type(ctx: Context, node: Node) -> CType:
+    """What stands for a type nothing is known of."""
     name = " ".join(ctx.text(node).split())
     if ctx.is_unbound(name):
         return F32
