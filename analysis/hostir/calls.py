@@ -44,6 +44,9 @@ from prelaunch.analysis.source import Span
 MAX_HELPER = 2_500
 """Helpers longer than this (bytes) that reach no launch are not run; their results are unknown."""
 
+NOTHING = Const(0, I32)
+"""Stands for a value that nobody asks for."""
+
 
 class Ended(Exception):
     """No execution continues after the call (``exit``, or a function that never returns)."""
@@ -220,7 +223,8 @@ def _call_name(machine: Machine, frame: Frame, state: State, expr: ir.Call, args
         if alias == "dim3" or (name and machine.project.lookup_records(name, frame.function.file)):
             return objects.object_of(machine, frame, state, expr, alias or name, tuple(args))
     if decl is None or not _worth_running(machine, frame, decl, args, used):
-        return skip(machine, frame, state, expr, args, decl)
+        skip(machine, frame, state, expr, args, decl)
+        return result(machine, frame, expr) if used else NOTHING
     printed = print_arguments(machine, frame, state, callee) if isinstance(callee, ir.Name | ir.Member) else ()
     return run(machine, frame, state, decl, args, expr, this if decl.record else None, printed)
 
@@ -319,7 +323,7 @@ def run_closure(
 
 def skip(
     machine: Machine, frame: Frame, state: State, expr: ir.Call, args: list[Value], decl: FunctionDecl | None
-) -> Value:
+) -> None:
     """A call that is not executed: what it may write becomes unknown; lambdas given to it run."""
     for held in args:
         if isinstance(held, Closure):
@@ -335,7 +339,6 @@ def skip(
                 where = places.place(machine, frame, state, given)
                 if where is not None:
                     places.forget(machine, frame, state, where, f"written by {decl.name}()", expr.span.start)
-    return result(machine, frame, expr)
 
 
 def forget_arguments(machine: Machine, frame: Frame, state: State, expr: ir.Call, args: list[Value]) -> None:

@@ -5,9 +5,9 @@ Guarantees: a loop whose trips are not known, or are more than ``MAX_UNROLL``, l
 
 from __future__ import annotations
 
-from prelaunch.analysis.hostir import evaluate, execute, ir, objects, places
+from prelaunch.analysis.hostir import api, evaluate, execute, ir, objects, places
 from prelaunch.analysis.hostir.machine import Frame, Machine
-from prelaunch.analysis.hostir.values import Array, Closure, Place, State
+from prelaunch.analysis.hostir.values import Array, Closure, Place, Ref, State, Value
 from prelaunch.analysis.kernel import Const
 
 MAX_UNROLL = 16
@@ -100,6 +100,9 @@ def _summarise(machine: Machine, frame: Frame, state: State, stmt: ir.Loop) -> b
         if isinstance(test, Const) and not test.value and not machine.exploring:
             return True
     changed = assigned(machine, frame, state, stmt)
+    if _inert(machine, frame, state, stmt):
+        _forget_all(machine, frame, state, changed, "changes in a loop", stmt.span.end)
+        return True
     before = state.copy()
     _forget_all(machine, frame, state, changed, "changes in a loop", stmt.span.start)
     inner = state.copy()
@@ -115,6 +118,49 @@ def _summarise(machine: Machine, frame: Frame, state: State, stmt: ir.Loop) -> b
     execute.join_all(machine, frame, state, ends, stmt.span.start)
     _forget_all(machine, frame, state, changed, "changes in a loop", stmt.span.end)
     return True
+
+
+def _inert(machine: Machine, frame: Frame, state: State, stmt: ir.Loop) -> bool:
+    """Whether all the loop does is change what ``assigned`` lists: it neither leaves the function, nor calls anything
+    of the project, nor hands out what a callee could write."""
+    calls = machine.inert.get(stmt.span, ())
+    if stmt.span not in machine.inert:
+        calls = _foreign_calls(machine, stmt)
+        machine.inert[stmt.span] = calls
+    if calls is None:
+        return False
+    given = (a for call in calls for a in call.args if isinstance(a, ir.Name))
+    return not any(isinstance(_held(frame, state, a), Array | Ref | Closure) for a in given)
+
+
+def _held(frame: Frame, state: State, name: ir.Name) -> Value | None:
+    alias = frame.aliases.get(name.slot) if name.slot else None
+    return state.vars.get(alias.key if alias is not None else (frame.id, name.slot) if name.slot else ("", name.name))
+
+
+def _foreign_calls(machine: Machine, stmt: ir.Loop) -> tuple[ir.Call, ...] | None:
+    """The calls of a loop when all are of plain functions the project does not define; None otherwise."""
+    found: list[ir.Call] = []
+    for inner in ir.walk(stmt):
+        if isinstance(inner, ir.Return) or (isinstance(inner, ir.Jump) and inner.kind not in ("break", "continue")):
+            return None
+        for top in ir.expressions(inner):
+            for item in ir.walk_expr(top):
+                if isinstance(item, ir.Launch | ir.Lambda):
+                    return None
+                if not isinstance(item, ir.Call):
+                    continue
+                plain = isinstance(item.callee, ir.Name) and not item.callee.slot
+                name = item.name.rpartition("::")[2]
+                if not plain or name in machine.project.functions or name in machine.project.macros:
+                    return None
+                if api.plain(name) in _EFFECTS:
+                    return None
+                found.append(item)
+    return tuple(found)
+
+
+_EFFECTS = frozenset(api.LAUNCHES) | frozenset(api.ALLOCATIONS) | api.SET_ATTRIBUTE | {"cuModuleGetFunction", "swap"}
 
 
 def _forget_all(

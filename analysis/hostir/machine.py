@@ -110,6 +110,7 @@ class Machine:
     attributes_set: list[tuple[str, str, Expr, Span, str]] = field(default_factory=list)
     types: dict[tuple[str, str], str] = field(default_factory=dict)
     unrollable: dict[Span, bool] = field(default_factory=dict)
+    inert: dict[Span, tuple[ir.Call, ...] | None] = field(default_factory=dict)
     enumerators: dict[str, list[RecordDecl]] | None = None
     written: dict[str, bool] = field(default_factory=dict)
     signatures: dict[tuple[str, int], ir.HostFunction] = field(default_factory=dict)

@@ -184,7 +184,7 @@ def number(value: Value) -> Expr:
 
 def stand_in(value: Value) -> int:
     """The id of the number that stands for a value that is none, whatever its name."""
-    return identity("number", token(value))
+    return value.id if isinstance(value, Symbol) else identity("number", token(value))
 
 
 def dim3(value: Value) -> Record:
