@@ -23,7 +23,7 @@ from prelaunch.analysis.review import Options, Review, prepare, review
 from prelaunch.analysis.rules import select
 from prelaunch.analysis.show import show as show_kernel
 from prelaunch.analysis.show import show_expr
-from prelaunch.analysis.uniformity import Level, Uniformity
+from prelaunch.analysis.uniformity import Level, Uniformity, uniformity
 from prelaunch.analysis.walk import walk
 
 STAGES = ("discover", "parse", "kernel", "launches", "facts", "verdicts", "findings")
@@ -109,11 +109,12 @@ def _facts(state: State, group: Group, declaration: FunctionDecl) -> Iterator[st
             size = "size unknown" if item.size is None else f"{item.size} bytes"
             yield f"object {item.id}: {item.space}, {size}{', dynamic' if item.dynamic else ''}\n"
         for case in cases(facts):
+            uniform = uniformity(kernel, case.launch)
             yield f"under {case.name or 'any launch'}:\n"
-            yield from (f"  assumed {text}\n" for text in case.uniform.assumptions)
+            yield from (f"  assumed {text}\n" for text in uniform.assumptions)
             for stmt in walk(kernel.body):
                 if isinstance(stmt, Load | Store | Atomic | Barrier | Collective):
-                    yield f"  {stmt.span} {_event(stmt)}; {_control(case.uniform, stmt)}\n"
+                    yield f"  {stmt.span} {_event(stmt)}; {_control(uniform, stmt)}\n"
 
 
 def _control(uniform: Uniformity, stmt: Stmt) -> str:

@@ -173,6 +173,23 @@ def test_a_constant_count_is_refused_without_a_run() -> None:
     assert found.message == "barrier thread count is 100; it must be a positive multiple of 32"
 
 
+def test_a_launch_nothing_reaches_confirms_nothing() -> None:
+    """The block's 256 threads never meet the instance for 16: the switch goes elsewhere."""
+    text = """
+    template <int B> __global__ void k(int *y) {
+      unsigned mask = 0xffffffffu >> (32 - (B & 31));
+      y[threadIdx.x] = __ballot_sync(mask, y[threadIdx.x]);
+    }
+    void run(int *y) {
+      int threads = 256;
+      switch (threads) {
+        case 16: k<16><<<1, threads>>>(y); break;
+        case 256: break;
+      }
+    }"""
+    assert findings(judged(text, ("warp.shuffle-mask",))) == []
+
+
 def test_messages_are_short() -> None:
     for name in FILES:
         for found in findings(judged((KERNELS / name).read_text())):

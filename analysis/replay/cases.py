@@ -6,9 +6,12 @@ import re
 from dataclasses import dataclass, replace
 
 from prelaunch.analysis.facts import Facts
-from prelaunch.analysis.kernel import Binary, Cast, Const, Expr, Pure
+from prelaunch.analysis.interpret import prepare
+from prelaunch.analysis.interpreter.program import Program
+from prelaunch.analysis.kernel import Binary, Cast, Const, Expr, Kernel, Pure
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.replay.runs import Replay
+from prelaunch.analysis.replay.slice import control_slice
 from prelaunch.analysis.show import show_expr
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.uniformity import Uniformity, uniformity
@@ -17,11 +20,16 @@ from prelaunch.analysis.uniformity.levels import Dims
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kernel under one of its launches, as a rule poses its obligations on it. ``name`` labels the judgement."""
+    """A kernel under one of its launches, as a rule poses its obligations on it. ``name`` labels the judgement.
+
+    ``kernel`` is the slice of the kernel that its control depends on, which ``uniform`` is about and ``replay`` runs:
+    every barrier, warp exchange and exit is in it.
+    """
 
     facts: Facts
     launch: Launch | None
     name: str
+    kernel: Kernel
     uniform: Uniformity
     replay: Replay
 
@@ -32,12 +40,16 @@ def cases(facts: Facts) -> tuple[Case, ...]:
     if not isinstance(known, tuple):
         launches: tuple[Launch | None, ...] = facts.launches or (None,)
         uniform: dict[object, Uniformity] = {}
-        known = tuple(_case(facts, launch, uniform) for launch in launches)
+        kernel = control_slice(facts.kernel)
+        program = prepare(kernel)
+        known = tuple(_case(facts, launch, kernel, program, uniform) for launch in launches)
         facts.cache["replay.cases"] = known
     return known
 
 
-def _case(facts: Facts, launch: Launch | None, uniform: dict[object, Uniformity]) -> Case:
+def _case(
+    facts: Facts, launch: Launch | None, kernel: Kernel, program: Program, uniform: dict[object, Uniformity]
+) -> Case:
     """``uniform`` holds what was found for launches that tell uniformity the same."""
     key: object = None
     if launch is not None:
@@ -45,9 +57,9 @@ def _case(facts: Facts, launch: Launch | None, uniform: dict[object, Uniformity]
         overlaps = tuple((r.argument, r.other) for r in launch.relations if r.kind == "overlaps")
         key = (Dims.of(facts.kernel, launch), numbers, overlaps)
     if key not in uniform:
-        uniform[key] = uniformity(facts.kernel, launch)
+        uniform[key] = uniformity(kernel, launch)
     name = launch_name(launch) if launch is not None else ""
-    return Case(facts, launch, name, uniform[key], Replay(facts, launch))
+    return Case(facts, launch, name, kernel, uniform[key], Replay(facts, launch, program))
 
 
 def launch_name(launch: Launch) -> str:

@@ -12,10 +12,9 @@ from itertools import islice
 
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Witness
-from prelaunch.analysis.interpret import prepare, run
+from prelaunch.analysis.interpret import run
 from prelaunch.analysis.interpreter.program import Program
 from prelaunch.analysis.launch import Launch
-from prelaunch.analysis.replay.slice import control_slice
 from prelaunch.analysis.replay.trials import Trial, trials
 from prelaunch.analysis.trace import Dim3, LaunchConfig, Problem
 
@@ -105,13 +104,13 @@ def chosen_blocks(grid: Dim3) -> tuple[int, ...]:
 
 @dataclass
 class Replay:
-    """The runs of one kernel under one launch."""
+    """The runs of one kernel under one launch; ``program`` is what is run of it."""
 
     facts: Facts
     launch: Launch | None
+    program: Program
     _runs: list[Run] = field(default_factory=list)
     _plan: Iterator[tuple[Trial, int, int]] | None = None
-    _program: Program | None = None
     _left: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -178,10 +177,8 @@ class Replay:
         return next((run.steps for run in self._runs if run.block == block and run.trial is trial), None)
 
     def _run(self, trial: Trial, block: int, steps: int) -> Run:
-        if self._program is None:
-            self._program = prepare(control_slice(self.facts.kernel))
         trace = run(
-            self._program, trial.config, trial.arguments, max_steps=steps, record=False, blocks=(block,), least=LEAST
+            self.program, trial.config, trial.arguments, max_steps=steps, record=False, blocks=(block,), least=LEAST
         )
         ended = "" if trace.status == "done" else trace.reason
         return Run(trial, block, trace.problems, ended, trace.status == "steps", trace.steps)

@@ -28,8 +28,8 @@ GUESSED_BLOCKS: tuple[Dim3, ...] = ((256, 1, 1), (16, 16, 1), (64, 1, 1))
 GUESSED_ROWS = (256, 64, 512)
 GUESSED_TILES = (16, 8, 32)
 
-Fill = Literal["0, 1, 0, 1, …", "0", "0, 1, 2, …", "1", "small numbers"]
-FILLS: tuple[Fill, ...] = ("0, 1, 0, 1, …", "0", "0, 1, 2, …", "1", "small numbers")
+Fill = Literal["0, 1, 0, 1, …", "0", "0, 1, 2, …", "1", "small numbers", "32 times 0, 32 times 1, …"]
+FILLS: tuple[Fill, ...] = ("0, 1, 0, 1, …", "0", "0, 1, 2, …", "1", "small numbers", "32 times 0, 32 times 1, …")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +234,7 @@ def _pattern(kind: Scalar, fill: Fill, size: int) -> bytes:
         "0, 1, 2, …": index,
         "1": index * 0 + 1,
         "small numbers": (index * 2654435761 >> 7) % 8,
+        "32 times 0, 32 times 1, …": index // 32 % 2,
     }[fill]
     if kind.kind == "bool":
         data = (values != 0).astype(np.uint8)

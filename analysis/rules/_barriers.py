@@ -33,6 +33,7 @@ from prelaunch.analysis.rules._words import (
     splits_warp,
     thread_name,
     unevidenced,
+    unmet,
     why_text,
 )
 from prelaunch.analysis.source import Span
@@ -47,7 +48,7 @@ EFFECT = "the threads that wait are released by the others' next barrier, or nev
 def judgements(facts: Facts, rule: str, kind: Literal["branch", "loop"], fix: str) -> Iterator[Judgement]:
     """One verdict per decision of ``kind`` that threads of a block take differently above a barrier, or Proved."""
     for case in cases(facts):
-        barriers = Barriers(facts.kernel, case.uniform)
+        barriers = Barriers(case.kernel, case.uniform)
         posed = [suspect for suspect in barriers.suspects if suspect.kind == kind]
         if barriers.all and not posed and not barriers.suspects:
             yield Judgement(rule, facts.kernel.label, case.name, aligned(case, barriers))
@@ -82,6 +83,8 @@ def _verdict(case: Case, barriers: Barriers, suspect: Suspect, rule: str, fix: s
     seen = case.replay.find(grade)
     if seen is None:
         return Unknown(f"{decision(case.facts, suspect.cause)}; not seen to go wrong in {case.replay.summary()}")
+    if unmet(case):
+        return Unknown(f"{decision(case.facts, suspect.cause)}; {unmet(case)}")
     if rests_on_made_up(seen, suspect.cause):
         return Unknown(f"{decision(case.facts, suspect.cause)}; a run that goes wrong rests on values not modelled")
     finding = _finding(case, suspect, seen, rule, fix)

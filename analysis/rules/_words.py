@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from prelaunch.analysis.facts import Facts
 from prelaunch.analysis.finding import Assumption
 from prelaunch.analysis.interpreter.warps import ranges
+from prelaunch.analysis.launch import COMBINED, UNREACHED
 from prelaunch.analysis.replay import Case, Observation, spread
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.trace import Dim3, Problem
@@ -28,6 +32,12 @@ def rests_on_made_up(seen: Observation, cause: Cause | None) -> bool:
     return not seen.run.modelled and not root.startswith(("threadIdx", "laneid"))
 
 
+def unmet(case: Case) -> str:
+    """Why nothing seen under this launch counts: no execution of the code reaches it with these numbers. Else ""."""
+    notes = case.launch.notes if case.launch is not None else ()
+    return next((doubt for doubt in (UNREACHED, COMBINED) if doubt in notes), "")
+
+
 def unevidenced() -> tuple[Assumption, ...]:
     """What an observation rests on when no launch in the code decides the block."""
     return (Assumption("the block has the size tried; no launch in the code decides it", "default"),)
@@ -40,7 +50,7 @@ def decided(cause: Cause) -> Span:
 
 def decision(facts: Facts, cause: Cause) -> str:
     """The condition and what makes it differ: ``warp < 4` depends on threadIdx.x``."""
-    text = _quoted(facts, decided(cause)) or "the condition"
+    text = _quoted(facts, decided(cause), _label) or "the condition"
     return f"{text} {why_text(facts, cause)}"
 
 
@@ -57,8 +67,14 @@ def why_text(facts: Facts, cause: Cause) -> str:
     return f"depends on {text}, a {root.text}" if text else f"depends on a {root.text}"
 
 
-def _quoted(facts: Facts, span: Span) -> str:
-    text = facts.text(span)
+def _label(text: str) -> str:
+    """A branch of a switch is named by its label alone."""
+    found = re.match(r"(case\b.+?|default *):(?!:)", text)
+    return found[1].strip() if found else text
+
+
+def _quoted(facts: Facts, span: Span, shorten: Callable[[str], str] = str) -> str:
+    text = shorten(facts.text(span))
     return f"`{text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + '…'}`" if text else ""
 
 

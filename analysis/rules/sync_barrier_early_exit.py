@@ -17,6 +17,7 @@ from prelaunch.analysis.rules._words import (
     rests_on_made_up,
     thread_name,
     unevidenced,
+    unmet,
 )
 from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.sync.barriers import Barriers
@@ -29,7 +30,7 @@ MAX_EXITS = 16
 
 def check(facts: Facts) -> Iterator[Judgement]:
     for case in cases(facts):
-        barriers = Barriers(facts.kernel, case.uniform)
+        barriers = Barriers(case.kernel, case.uniform)
         if barriers.all and any(isinstance(s, Exit) and not s.trap for s in walk(facts.kernel.body)):
             yield Judgement(RULE.id, facts.kernel.label, case.name, _verdict(case, barriers))
 
@@ -49,6 +50,8 @@ def _verdict(case: Case, barriers: Barriers) -> Verdict:
         return Unknown(f"{decision(case.facts, cause)}; not seen to part a block in {case.replay.summary()}")
     exits = _taken(barriers, seen)
     _, cause = exits[0]
+    if unmet(case):
+        return Unknown(f"{decision(case.facts, cause)}; {unmet(case)}")
     if rests_on_made_up(seen, cause):
         return Unknown(f"{decision(case.facts, cause)}; a run that parts a block rests on values not modelled")
     finding = _finding(case, barriers, exits, seen)

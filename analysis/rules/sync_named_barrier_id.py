@@ -10,6 +10,7 @@ from prelaunch.analysis.finding import Assumption, Finding, Judgement, Proved, R
 from prelaunch.analysis.kernel import Barrier, Const, Expr
 from prelaunch.analysis.replay import Case, Observation, cases, key_text, readable
 from prelaunch.analysis.rules._sites import related
+from prelaunch.analysis.rules._words import unmet
 from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.sync.barriers import whole_block
 from prelaunch.analysis.uniformity.levels import Value
@@ -66,6 +67,8 @@ def _verdict(case: Case, operand: Operand) -> Verdict:
         return 0 if ours and counted == (operand.what != "number") else None
 
     seen = case.replay.find(grade)
+    if unmet(case) and not isinstance(operand.expr, Const):
+        return Unknown(f"{operand.what} {text} would be {wrong}; {unmet(case)}")
     return Refuted(_finding(case, operand, wrong, seen))
 
 

@@ -20,7 +20,7 @@ from prelaunch.analysis.finding import (
 from prelaunch.analysis.kernel import Collective, Expr
 from prelaunch.analysis.replay import Case, Observation, cases, key_text
 from prelaunch.analysis.rules._sites import related
-from prelaunch.analysis.rules._words import assumptions, decision, rests_on_made_up, unevidenced
+from prelaunch.analysis.rules._words import assumptions, decision, rests_on_made_up, unevidenced, unmet
 from prelaunch.analysis.rules.base import Rule
 from prelaunch.analysis.source import Span
 from prelaunch.analysis.sync.participants import Participants
@@ -44,7 +44,7 @@ _EFFECTS: dict[Fault, str] = {
 def check(facts: Facts) -> Iterator[Judgement]:
     exchanges = [stmt for stmt in walk(facts.kernel.body) if isinstance(stmt, Collective) and stmt.mask is not None]
     for case in cases(facts) if exchanges else ():
-        participants = Participants(facts.kernel, case.uniform)
+        participants = Participants(case.kernel, case.uniform)
         causes: dict[tuple[int, str], list[tuple[Collective, Verdict]]] = {}
         doubts = 0
         for stmt in exchanges:
@@ -95,7 +95,10 @@ def _verdict(case: Case, participants: Participants, stmt: Collective, doubt: st
     seen = case.replay.find(grade)
     if seen is None:
         return Unknown(f"{doubt}; not seen to go wrong in {case.replay.summary()}")
-    if rests_on_made_up(seen, participants.divides(stmt)):
+    if unmet(case):
+        return Unknown(f"{doubt}; {unmet(case)}")
+    computed = case.uniform.value(stmt.mask).const is None
+    if rests_on_made_up(seen, participants.divides(stmt)) or (computed and not seen.run.modelled):
         return Unknown(f"{doubt}; a run that goes wrong rests on values not modelled")
     finding = _finding(case, participants, stmt, stmt.mask, seen)
     if seen.run.trial.evidenced:

@@ -136,6 +136,64 @@ __global__ void returns_afterwards(const int *x, float *y) {
   y[threadIdx.x] += 1.0f;
 }
 
+// One flag for each warp is shared by its lanes only.
+__global__ void flag_of_a_warp(const int *x, int *y) {
+  __shared__ int again[2];
+  int warp = threadIdx.x / 32;
+  if (threadIdx.x % 32 == 0) again[warp] = x[warp];
+  __syncthreads();
+  while (again[warp] > 0) {
+    __syncthreads();  // error: [sync.barrier-loop-trip]
+    if (threadIdx.x % 32 == 0) again[warp]--;
+    __syncthreads();
+  }
+  __syncthreads();
+  y[threadIdx.x] = 0;
+}
+
+// A vote is the warp's, not the block's; it takes data that differs between warps to see it.
+__global__ void vote_of_a_warp(const int *x, int *y) {
+  if (__any_sync(0xffffffffu, x[threadIdx.x] > 0)) {
+    y[threadIdx.x] = 1;
+    __syncthreads();  // error: [sync.barrier-divergence]
+  }
+  __syncthreads();
+  y[threadIdx.x] += 1;
+}
+
+__device__ bool settled(int *s) {
+  __syncthreads();  // error: [sync.barrier-divergence]
+  return s[0] > 0;
+}
+
+__global__ void short_circuit(const int *x, int *y) {
+  __shared__ int s[1];
+  s[0] = 1;
+  if (x[threadIdx.x] > 0 && settled(s)) y[threadIdx.x] = 1;
+  __syncthreads();
+  y[threadIdx.x]++;
+}
+
+template <int N> struct Halves {
+  __device__ static float sum(float *s, int t) {
+    if (t >= N) return 0.0f;
+    s[t] += s[t + N];
+    __syncthreads();  // error: [sync.barrier-divergence]
+    return Halves<N / 2>::sum(s, t);
+  }
+};
+template <> struct Halves<0> {
+  __device__ static float sum(float *s, int) { return s[0]; }
+};
+
+__global__ void recursive(float *x) {
+  __shared__ float s[64];
+  s[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  float v = Halves<32>::sum(s, threadIdx.x);
+  if (threadIdx.x == 0) x[0] = v;
+}
+
 void run(const int *f, int *g, float *x, float *y, int n) {
   consumers<<<4, 128>>>(x, y);
   two_arms<<<1, 64>>>(x);
@@ -148,5 +206,9 @@ void run(const int *f, int *g, float *x, float *y, int n) {
   own_length<<<1, 64>>>(f, y);
   first_hit<<<1, 64>>>(f, g, n);
   returns_afterwards<<<1, 64>>>(f, y);
+  flag_of_a_warp<<<1, 64>>>(f, g);
+  vote_of_a_warp<<<2, 64>>>(f, g);
+  short_circuit<<<1, 64>>>(f, g);
+  recursive<<<1, 64>>>(x);
   leaves_early<<<(n + 255) / 256, 256>>>(x, y, n);
 }

@@ -102,6 +102,89 @@ __global__ void exact(const float *x, float *y, int n) {
   y[i] = s[127 - threadIdx.x];
 }
 
+// Two barriers part the flag's writes from its reads.
+__global__ void until_all_agree(const int *x, int *y, int n) {
+  __shared__ int again;
+  int i = threadIdx.x;
+  do {
+    __syncthreads();
+    if (threadIdx.x == 0) again = 0;
+    __syncthreads();
+    if (i < n && x[i] > 3) again = 1;
+    i += blockDim.x;
+    __syncthreads();
+  } while (again);
+  y[threadIdx.x] = i;
+}
+
+__global__ void while_any(const int *x, int *y, int n) {
+  int i = threadIdx.x, more = 1;
+  while (__syncthreads_or(more)) {
+    more = i < n && x[i] > 0;
+    i += blockDim.x;
+    __syncthreads();
+  }
+  y[threadIdx.x] = i;
+}
+
+// Warps in two roles meet at a numbered barrier, from different places.
+__global__ void producers_and_consumers(float *x) {
+  __shared__ float s[128];
+  if (threadIdx.x >> 5 < 2) {
+    s[threadIdx.x] = x[threadIdx.x];
+    asm volatile("bar.arrive 1, 128;" ::: "memory");
+  } else {
+    asm volatile("bar.sync 1, 128;" ::: "memory");
+    x[threadIdx.x] = s[threadIdx.x - 64];
+  }
+  __syncthreads();
+  x[threadIdx.x] += 1.0f;
+}
+
+struct Rounds {
+  int count;
+  int first[4];
+  const float *data;
+};
+__constant__ int extra_rounds[8];
+
+__global__ void bounds_in_structs(Rounds r, float *y, int k) {
+  __shared__ float s[64];
+  for (int i = r.first[k & 3]; i < r.count + extra_rounds[k & 7]; ++i) {
+    s[threadIdx.x] = r.data[i];
+    __syncthreads();
+    y[i] += s[63 - threadIdx.x];
+    __syncthreads();
+  }
+}
+
+// The block is one row: threadIdx.y is 0.
+__global__ void one_row(float *x) {
+  __shared__ float s[64];
+  if (threadIdx.y == 0) {
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = s[63 - threadIdx.x];
+  }
+}
+
+__global__ void whole_blocks_leave(float *x, int n) {
+  __shared__ float s[64];
+  if (blockIdx.x * 64 >= n) return;
+  s[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = s[63 - threadIdx.x];
+}
+
+void roles(int *q, int *i, float *x, float *y, Rounds r, int n) {
+  until_all_agree<<<4, 64>>>(q, i, n);
+  while_any<<<4, 64>>>(q, i, n);
+  producers_and_consumers<<<2, 128>>>(x);
+  bounds_in_structs<<<3, 64>>>(r, y, n);
+  one_row<<<4, dim3(64, 1)>>>(x);
+  whole_blocks_leave<<<n, 64>>>(x, n);
+}
+
 void run(int *q, const int *l, const float *x, float *y, int n) {
   staged<64><<<1, 64>>>(x, y, n);
   staged<128><<<1, 128>>>(x, y, n);
