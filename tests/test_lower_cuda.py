@@ -325,3 +325,18 @@ def test_ptx_predicates_guard_one_instruction() -> None:
     assert guard.then.stmts == (store,)
     assert (store.type, store.cases[0].object) == (U32, "o")
     assert U64.bits == 64
+
+
+@pytest.mark.parametrize(
+    ("text", "open_"),
+    [
+        ('asm("" : "=r"(u));', True),
+        ('asm("{.reg .b32 t; mov.b32 %0, t;}" : "=r"(u));', True),
+        ('asm("" : "+r"(u));', False),
+        ('asm("mov.u32 %0, %%laneid;" : "=r"(u));', False),
+    ],
+)
+def test_registers_of_inline_ptx_that_nothing_writes_are_unknown(text: str, open_: bool) -> None:
+    kernel = lower(f"{text} o[0] = u;")
+    assert [o.reason for o in every(kernel, Opaque)] == ["PTX register that nothing writes"] * open_
+    assert not check(kernel)
