@@ -94,6 +94,8 @@ def test_blocks(launch: str, expected: type | str) -> None:
         ("k<<<dim3(1, (n + 65535) / 65536), 1>>>(x);", Proved),
         ("k<<<ceil(n / 256.0), 1>>>(x);", Proved),
         ("k<<<n - m, 1>>>(x);", "n - m >= 1"),
+        ("k<<<(n + m - 1) / m, 1>>>(x);", Proved),
+        ("k<<<dim3(1, std::max(n, 70000)), 1>>>(x);", Refuted),
         ("k<<<(z + 255) / 256, 1>>>(x);", "(z + 255) / 256 <= 2147483647"),
     ],
 )
@@ -200,6 +202,20 @@ def test_constants_that_rule_a_launch_out_keep_it_from_being_an_error() -> None:
     (judgement,) = judge(BLOCK, code)
     assert isinstance(judgement.verdict, Unknown)
     assert "no execution found in the code reaches this launch" in judgement.verdict.reason
+
+
+def test_a_size_that_is_too_large_whatever_is_passed() -> None:
+    found = finding(BLOCK, f"{KERNEL}void run(float* x, int n) {{ k<<<1, std::max(n, 2048)>>>(x); }}")
+    assert found.message == "block of k: x = max(n, 2048) is at least 2048, the limit is 1024"
+    assert [a.text for a in found.assumptions] == ["sizes passed by host code are positive"]
+
+
+def test_a_destructor_that_reads_the_error_checks_launches_of_its_function() -> None:
+    guard = "struct Guard { ~Guard() { if (cudaGetLastError()) abort(); } };\n"
+    (judgement,) = judge(UNCHECKED, f"{KERNEL}{guard}void run(float* x) {{ Guard g; k<<<1, 1>>>(x); }}")
+    assert judgement.verdict == Proved()
+    (judgement,) = judge(UNCHECKED, f"{KERNEL}{guard}void run(float* x) {{ k<<<1, 1>>>(x); }}")
+    assert isinstance(judgement.verdict, Refuted)
 
 
 def test_capabilities() -> None:

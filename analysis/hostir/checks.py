@@ -11,6 +11,8 @@ from prelaunch.analysis.hostir.machine import CallSite, Seen
 from prelaunch.analysis.source import Span
 
 _HELPER = re.compile(r"(?i)check|err|assert")
+MAX_CALLS_IN_TEXT = 1 << 60
+"""Stands behind every call of a function, in order of the text."""
 Arms = tuple[tuple[int, int], ...]
 """The alternatives a place lies in: (branch, which of its arms), outermost first."""
 
@@ -83,6 +85,8 @@ class Checks:
                 for item in ir.walk_expr(expr):
                     count += 1
                     self._one(order, item, count, arms, top and _bare(expr, item))
+            if isinstance(stmt, ir.Declare) and f"~{stmt.type.split('::')[-1]}" in self.querying:
+                order.queries.append((MAX_CALLS_IN_TEXT, arms))  # at the end of its scope
             below = stmt.stmts if isinstance(stmt, ir.Block) else ir.blocks(stmt)
             split = isinstance(stmt, ir.If | ir.Switch)
             stack.extend(

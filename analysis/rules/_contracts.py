@@ -63,8 +63,8 @@ def _text(expr: Expr, outer: int) -> str:
     return show_expr(expr)
 
 
-def _sum(expr: Binary, outer: int) -> str:
-    """``(x + 128) - 1`` as ``x + 127``: terms in order, integer constants added up last."""
+def _terms(expr: Expr) -> tuple[list[tuple[int, Expr]], int]:
+    """A sum as (sign, term) in order and the total of its integer constants."""
     terms: list[tuple[int, Expr]] = []
     pending: list[tuple[int, Expr]] = [(1, expr)]
     constant = 0
@@ -77,6 +77,12 @@ def _sum(expr: Binary, outer: int) -> str:
             constant += sign * plain.value
         else:
             terms.append((sign, item))
+    return terms, constant
+
+
+def _sum(expr: Binary, outer: int) -> str:
+    """``(x + 128) - 1`` as ``x + 127``: terms in order, integer constants added up last."""
+    terms, constant = _terms(expr)
     terms.sort(key=lambda term: -term[0])
     parts = [f"{'- ' if sign < 0 else '+ '}{_text(item, 5)}" for sign, item in terms]
     if constant:
@@ -99,7 +105,19 @@ def bare(expr: Expr) -> Expr:
 def range_of(expr: Expr) -> tuple[int, int]:
     """Bounds of a size as a mathematical integer when every unknown host integer is at least 1."""
     low, high = bounds(bare(expr), least=1)
-    return math.floor(low), math.ceil(high)
+    return max(math.floor(low), int(_rounds_up(bare(expr)))), math.ceil(high)
+
+
+def _rounds_up(expr: Expr) -> bool:
+    """Whether it is ``(x + d - 1) / d`` of an ``x`` that is at least 1."""
+    if not (isinstance(expr, Binary) and expr.op == "div" and _integer(expr)):
+        return False
+    terms, constant = _terms(expr.left)
+    plain = [(sign, bare(item)) for sign, item in terms]
+    if constant < -1 or (1, bare(expr.right)) not in plain:
+        return False
+    plain.remove((1, bare(expr.right)))
+    return len(plain) == 1 and plain[0][0] == 1 and bounds(plain[0][1], least=1)[0] >= 1
 
 
 def at_most(name: str, expr: Expr, limit: int) -> str:
@@ -109,6 +127,14 @@ def at_most(name: str, expr: Expr, limit: int) -> str:
     if low >= 1:
         return f"{text} <= {limit}" if high > limit else ""
     return f"1 <= {text} <= {limit}" if high > limit else f"{text} >= 1"
+
+
+def beyond(expr: Expr, limit: int) -> str:
+    """``max(n, 2048) is at least 2048`` when a size that is no number exceeds ``limit`` whatever is passed."""
+    low, _ = range_of(expr)
+    if isinstance(expr, Const) or low <= limit or not understood(expr):
+        return ""
+    return f"{host_text(bare(expr), 'the size')} is at least {low}"
 
 
 def product_at_most(names: Sequence[str], exprs: Sequence[Expr], limit: int) -> str:

@@ -10,7 +10,7 @@ from prelaunch.analysis.facts import RepositoryFacts
 from prelaunch.analysis.finding import Conditional, Judgement, Proved, Unknown, Verdict
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.replay import launch_name
-from prelaunch.analysis.rules._contracts import at_most, product_at_most
+from prelaunch.analysis.rules._contracts import at_most, beyond, product_at_most
 from prelaunch.analysis.rules._launches import AXES, POSITIVE, kernel_facts, label, lost, number, origin, refuted
 from prelaunch.analysis.rules.base import Rule
 
@@ -28,6 +28,7 @@ def check(facts: RepositoryFacts) -> Iterator[Judgement]:
                 fault + origin(facts, launch, launch.block_spans),
                 what="block's dimensions",
                 dims=launch.block_spans,
+                assumptions=() if launch.known_block() else (POSITIVE,),
                 effect="the launch fails with an invalid configuration; the kernel does not run",
                 fix=f"choose a fixed block of at most {_bound(facts, launch)} threads "
                 "and cover the problem with more blocks",
@@ -45,6 +46,10 @@ def _fault(facts: RepositoryFacts, launch: Launch) -> str:
             return f"block {size} of {label(launch)} has no threads: {axis} is 0"
         if count is not None and count > limit:
             return f"block {size} of {label(launch)} has {count} threads in {axis}, the limit is {limit}"
+    for axis, expr, limit in zip(AXES, launch.block, LIMITS.max_block_dim, strict=True):
+        always = beyond(expr, limit)
+        if always:
+            return f"block of {label(launch)}: {axis} = {always}, the limit is {limit}"
     least = 1
     for count in known:
         least *= count if count is not None else 1

@@ -9,7 +9,7 @@ from prelaunch.analysis.facts import RepositoryFacts
 from prelaunch.analysis.finding import Conditional, Judgement, Proved, Unknown, Verdict
 from prelaunch.analysis.launch import Launch
 from prelaunch.analysis.replay import launch_name
-from prelaunch.analysis.rules._contracts import at_most
+from prelaunch.analysis.rules._contracts import at_most, beyond
 from prelaunch.analysis.rules._launches import AXES, POSITIVE, label, lost, number, origin, refuted
 from prelaunch.analysis.rules.base import Rule
 
@@ -28,6 +28,7 @@ def check(facts: RepositoryFacts) -> Iterator[Judgement]:
                 fault + origin(facts, launch, launch.grid_spans),
                 what="grid's dimensions",
                 dims=launch.grid_spans,
+                assumptions=() if launch.known_grid() else (POSITIVE,),
                 effect="the launch fails with an invalid configuration; the kernel does not run",
                 fix="round the number of blocks up, and launch nothing when there is nothing to do"
                 if zero
@@ -45,6 +46,10 @@ def _fault(launch: Launch) -> str:
             return f"grid {size} of {label(launch)} has no blocks: {axis} is 0"
         if count is not None and count > limit:
             return f"grid {size} of {label(launch)}: {axis} = {count} exceeds {limit}"
+    for axis, expr, limit in zip(AXES, launch.grid, LIMITS.max_grid_dim, strict=True):
+        always = beyond(expr, limit)
+        if always:
+            return f"grid of {label(launch)}: {axis} = {always}, the limit is {limit}"
     return ""
 
 
