@@ -22,9 +22,9 @@ QUICK_STEPS = 300_000
 """Steps of one block in one run, as ``interpret.run`` counts them; what was seen until then counts."""
 MAX_STEPS = 4_000_000
 """Steps of the few runs that are given more."""
-MAX_TOTAL = 12_000_000
+MAX_TOTAL = 8_000_000
 """Steps of all runs of a kernel, in equal parts for its launches."""
-LEAST_TOTAL = 1_000_000
+LEAST_TOTAL = 500_000
 """Steps of all runs under one launch, however many there are."""
 RUN_COST = 20_000
 """What starting a run costs, in steps."""
@@ -141,7 +141,10 @@ class Replay:
         cut = [place for place, item in enumerate(self._runs[: len(first)]) if item.cut]
         for place in cut[:LONG]:
             yield first[place], blocks[place][0], MAX_STEPS
+        refused = {place for place, item in enumerate(self._runs[: len(first)]) if not item.allowed}
         for place, (trial, (_, *others)) in enumerate(zip(first, blocks, strict=True)):
+            if place in refused:
+                continue  # arguments that the kernel itself rules out
             for block in others:
                 yield trial, block, QUICK_STEPS
             if place < SEARCHED:
