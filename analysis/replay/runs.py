@@ -22,9 +22,9 @@ QUICK_STEPS = 300_000
 """Steps of one block in one run, as ``interpret.run`` counts them; what was seen until then counts."""
 MAX_STEPS = 4_000_000
 """Steps of the few runs that are given more."""
-MAX_TOTAL = 8_000_000
+MAX_TOTAL = 6_000_000
 """Steps of all runs of a kernel, in equal parts for its launches."""
-LEAST_TOTAL = 500_000
+LEAST_TOTAL = 200_000
 """Steps of all runs under one launch, however many there are."""
 RUN_COST = 20_000
 """What starting a run costs, in steps."""
