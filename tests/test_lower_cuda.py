@@ -338,5 +338,5 @@ def test_ptx_predicates_guard_one_instruction() -> None:
 )
 def test_registers_of_inline_ptx_that_nothing_writes_are_unknown(text: str, open_: bool) -> None:
     kernel = lower(f"{text} o[0] = u;")
-    assert [o.reason for o in every(kernel, Opaque)] == ["PTX register that nothing writes"] * open_
+    assert [o.reason for o in every(kernel, Opaque)] == ["a register is read but never assigned"] * open_
     assert not check(kernel)

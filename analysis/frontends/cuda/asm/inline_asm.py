@@ -34,13 +34,11 @@ from prelaunch.analysis.kernel import (
     Pointer,
     Scalar,
     Special,
-    Stmt,
     Type,
     Unary,
     Var,
 )  # fmt: skip
 from prelaunch.analysis.source import Span
-from prelaunch.analysis.walk import defined, operands, walk, walk_expr
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _REGISTER = re.compile(r"\.reg\s+\.(?:v\d\s+)?\.?(\w+)\s+(.+)", re.S)
@@ -214,31 +212,11 @@ def lower_asm(ctx: Context, node: Node) -> Lowered:
     program = Program(ctx, span, given, named)
     clobbers = node.child_by_field_name("clobbers")
     program.clobbers_memory = clobbers is not None and "memory" in ctx.text(clobbers)
-    text, mark = _text(ctx, code), ctx.next_var
-    with ctx.block() as stmts:
-        run(program, text)
-        for operand in given:
-            if operand.place is not None and operand.var is not None:
-                _put(ctx, operand, span)
-    outputs = {o.var.id for o in given if o.var is not None and "+" not in o.constraint}
-    _define(ctx, stmts, outputs, mark, span)
-    ctx.out.extend(stmts)
+    run(program, _text(ctx, code))
+    for operand in given:
+        if operand.place is not None and operand.var is not None:
+            _put(ctx, operand, span)
     return Val(VOID)
-
-
-def _define(ctx: Context, stmts: list[Stmt], outputs: set[int], mark: int, span: Span) -> None:
-    """Gives registers of the statement (outputs, and variables newer than ``mark``) that are read but nowhere written
-    an unknown value first."""
-    every = [inner for stmt in stmts for inner in walk(stmt)]
-    written = {var.id for stmt in every for var in defined(stmt)}
-    missing: dict[int, Var] = {}
-    for stmt in every:
-        for expr in operands(stmt):
-            for item in walk_expr(expr):
-                if isinstance(item, Var) and (item.id > mark or item.id in outputs) and item.id not in written:
-                    missing.setdefault(item.id, item)
-    if missing:
-        ctx.opaque("PTX register that nothing writes", span, ("value",), tuple(missing.values()))
 
 
 def _text(ctx: Context, node: Node) -> str:

@@ -10,7 +10,7 @@ from tree_sitter import Node
 from prelaunch.analysis.frontends.cuda.lower import statements
 from prelaunch.analysis.frontends.cuda.lower.context import EVERYTHING, Context, Frame, Limits, as_block
 from prelaunch.analysis.frontends.cuda.lower.memory import element_type
-from prelaunch.analysis.frontends.cuda.passes import promote, resolve
+from prelaunch.analysis.frontends.cuda.passes import promote, resolve, unassigned
 from prelaunch.analysis.frontends.cuda.semantics import evaluate, names, templates, typenames
 from prelaunch.analysis.frontends.cuda.semantics.scope import Lowered, Mem, Reg, Scope, TypeName
 from prelaunch.analysis.frontends.cuda.semantics.types import (
@@ -82,7 +82,7 @@ def _lower(project: Project, decl: FunctionDecl, args: Sequence[TemplateArgument
         if pass_.ctx.wanted <= addressed:
             break
         addressed |= pass_.ctx.wanted
-    return resolve.resolve(promote.promote(kernel, pass_.ctx.paths()))
+    return unassigned.define_unassigned(resolve.resolve(promote.promote(kernel, pass_.ctx.paths())))
 
 
 class _Pass:
