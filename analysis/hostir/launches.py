@@ -7,6 +7,7 @@ by file and offset and does not depend on anything but the project.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from prelaunch.analysis.frontends.cuda.text.declarations import FunctionDecl, Project
@@ -49,7 +50,9 @@ def _explore(machine: Machine, functions: tuple[FunctionDecl, ...]) -> None:
         seen = {s.span for s in machine.seen}
         machine.steps = 0
         for site in _sites(function):
-            if site.span not in seen:
+            if site.span in seen:
+                continue
+            with suppress(Exhausted, calls.Ended):  # an argument may leave the program before the launch
                 evaluate.value(machine, Frame(machine.frame_id(), function), State(), site)
     machine.exploring = False
 
