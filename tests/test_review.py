@@ -255,12 +255,21 @@ def test_public_api() -> None:
     assert all(isinstance(item, prelaunch.Finding) for item in result.findings)
 
 
-def test_unknown_verdicts_about_launches_are_gaps_of_their_kernel(tmp_path: Path) -> None:
+def test_sizes_the_host_leaves_open_are_a_contract_and_no_gap(tmp_path: Path) -> None:
     text = "__global__ void k(int *x) { *x = 1; }\nvoid f(int *x, int n) { k<<<1, n>>>(x); }\n"
+    result = reviewed(project(tmp_path, text), "launch.block-too-large")
+    (judgement,) = result.all_judgements()
+    assert isinstance(judgement.verdict, Conditional)
+    assert (judgement.rule, judgement.kernel) == ("launch.block-too-large", "k")
+    assert judgement.verdict.contract == "n <= 1024"
+    assert (result.all_gaps(), result.findings, result.analysed) == ((), (), 1)
+
+
+def test_unknown_verdicts_about_launches_are_gaps_of_their_kernel(tmp_path: Path) -> None:
+    text = "__global__ void k(int *x) { *x = 1; }\nvoid f(int *x) { return; k<<<1, 2048>>>(x); }\n"
     result = reviewed(project(tmp_path, text), "launch.block-too-large")
     (gap,) = result.all_gaps()
     assert (gap.rule, gap.kernel, gap.file, gap.line) == ("launch.block-too-large", "k", "a.cu", 1)
-    assert "not decided by the code" in gap.reason
     assert result.analysed == 0
 
 
