@@ -78,7 +78,9 @@ def check_declarations(project: Project, checker: Checker) -> None:
     for functions in project.functions.values():
         for function in functions:
             checker.check("function", function.span, function.name)
-            checker.check("declarator", function.file.span(function.declarator), function.name)
+            # the name of a conversion operator is its type, which stands before the declarator
+            named = "" if function.name.startswith("operator ") else function.name
+            checker.check("declarator", function.file.span(function.declarator), named)
             for parameter in function.parameters:
                 checker.check("parameter", function.file.span(parameter))
     for records in project.records.values():

@@ -573,3 +573,11 @@ def test_a_variable_that_nothing_assigns_is_unknown_and_said_to_be() -> None:
         ("r is read but never assigned", frozenset({"value"}))
     ]
     assert not check(kernel)
+
+
+@pytest.mark.parametrize("op", ["<<", ">>", "&", "|", "^", "%"])
+def test_bits_of_floats_are_no_operation_of_the_ir(op: str) -> None:
+    kernel = lower(f"__global__ void k(float *o, float a) {{ o[0] = a {op} 2.0f; }}")
+    (opaque,) = every(kernel, Opaque)
+    assert "floating-point" in opaque.reason
+    assert opaque.touches == {"value"}

@@ -100,12 +100,11 @@ def as_scalar(ctx: Context, value: Lowered, span: Span) -> Val:
     if isinstance(loaded, Val) and scalar(loaded.type) and loaded.exprs:
         return loaded
     if isinstance(loaded.type, Record):
-        for to in (None,):
-            converted = classes.conversion_operator(ctx, value, to, span)
-            if converted is not None and scalar(converted.type):
-                result = memory.load(ctx, converted, span)
-                assert isinstance(result, Val)
-                return result
+        converted = classes.conversion_operator(ctx, value, None, span)
+        if converted is not None and scalar(converted.type):
+            result = memory.load(ctx, converted, span)
+            assert isinstance(result, Val)
+            return result
     return ctx.unknown(f"{spell(loaded.type)} used as a number", span, I32)
 
 
@@ -140,6 +139,8 @@ def arithmetic_operator(ctx: Context, op: BinaryOp, a: Val, b: Val, span: Span) 
         return Val(BOOL, (binary(op, truth(a.expr, span), truth(b.expr, span), BOOL, span),))
     if op in ("shl", "shr"):
         of, count = promote(x), promote(y)
+        if not (of.is_integer and count.is_integer):
+            return ctx.unknown(f"{op} of floating-point values", span)
         amount = cast(cast(b.expr, count, span), of, span)
         return Val(of, (binary(op, cast(a.expr, of, span), amount, of, span),))
     of = common(x, y)
