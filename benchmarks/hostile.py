@@ -82,6 +82,8 @@ def main() -> int:
             except (Timeout, ProcessExpired) as error:
                 wrong = f"{type(error).__name__}: {error}"
             done[kind] += 1
+            if (number + 1) % 500 == 0:
+                print(f"{number + 1} done, {len(failures)} failures, slowest {slowest:.2f} s", flush=True)
             if wrong:
                 failures.append((number, kind, wrong))
                 print(f"FAIL #{number} {kind} ({len(text)} bytes): {wrong}", flush=True)
